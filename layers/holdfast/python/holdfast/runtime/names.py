@@ -1,0 +1,88 @@
+"""Physical names that somebody outside the stacks has to know, derived from the configuration alone.
+
+Pure functions of plain strings, so that the CDK app, the functions and the command line cannot disagree. A name
+that would be over AWS's limit is cut and ends in a hash of the whole, so that two long cluster names never
+become one. What needs no fixed name (tables, functions, roles of ours) has none here.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+
+RULE_NAME_LIMIT = 64  # EventBridge PutRule, Name
+QUEUE_NAME_LIMIT = 80  # SQS CreateQueue, QueueName
+ROLE_NAME_LIMIT = 64  # IAM CreateRole, RoleName
+STACK_NAME_LIMIT = 128  # CloudFormation CreateStack, StackName
+
+PUBLIC_NETWORK = "public"
+"""The network id of clusters that are reached through their public endpoint."""
+
+_HASH_LENGTH = 8
+
+
+class RuleKind(StrEnum):
+    """The five rules that feed Karpenter's queue, one for each kind of event its controller acts on."""
+
+    SPOT = "spot"
+    REBALANCE = "rebalance"
+    STATE = "state"
+    CAPACITY = "capacity"
+    HEALTH = "health"
+
+
+def karpenter_queue_name(cluster: str) -> str:
+    """The name of the queue Holdfast makes for a cluster: the cluster's own, as Karpenter's guide has it."""
+    return _fit(cluster, QUEUE_NAME_LIMIT)
+
+
+def dlq_name(queue: str) -> str:
+    """The queue that takes what Karpenter received too often (the redrive target)."""
+    return _fit(f"{queue}-dlq", QUEUE_NAME_LIMIT)
+
+
+def target_dlq_name(queue: str) -> str:
+    """The queue that takes what EventBridge could not deliver to `queue`."""
+    return _fit(f"{queue}-undelivered", QUEUE_NAME_LIMIT)
+
+
+def rule_name(prefix: str, cluster: str, kind: RuleKind) -> str:
+    """The EventBridge rule that sends one kind of event to a cluster's queue."""
+    return _fit(f"{prefix}-{cluster}-{kind}", RULE_NAME_LIMIT)
+
+
+def state_stack_id(prefix: str, account: str, region: str) -> str:
+    """Construct id and CloudFormation name of the stack of one account and region's data."""
+    return _stack(f"{prefix}-state-{account}-{region}")
+
+
+def control_plane_stack_id(prefix: str, account: str, region: str) -> str:
+    """Construct id and CloudFormation name of the stack of one account and region's functions."""
+    return _stack(f"{prefix}-control-plane-{account}-{region}")
+
+
+def cluster_stack_id(prefix: str, account: str, region: str, cluster: str) -> str:
+    """Construct id and CloudFormation name of the stack of one cluster's queue and rules."""
+    return _stack(f"{prefix}-cluster-{account}-{region}-{cluster}")
+
+
+def network_id(vpc_id: str, subnet_ids: Iterable[str], security_group_ids: Iterable[str]) -> str:
+    """A short id of a network, the same for the same members in any order; fit for a logical id."""
+    members = "|".join([vpc_id, *sorted(subnet_ids), *sorted(security_group_ids)])
+    return f"net{_hash(members)}"
+
+
+def _stack(name: str) -> str:
+    # CloudFormation takes letters, digits and hyphens, EKS also the underscore. The hash keeps a_b and a-b apart.
+    plain = re.sub(r"[^A-Za-z0-9-]", "-", name)
+    return _fit(plain if plain == name else f"{plain}-{_hash(name)}", STACK_NAME_LIMIT)
+
+
+def _fit(name: str, limit: int) -> str:
+    if len(name) <= limit:
+        return name
+    return f"{name[: limit - _HASH_LENGTH - 1]}-{_hash(name)}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
