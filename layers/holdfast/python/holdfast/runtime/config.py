@@ -1,8 +1,8 @@
 """The configuration as typed values: one model for the CDK app, the command line and the functions.
 
-The app and the command line read `holdfast.yaml` (`stacks.config`). The app writes the resolved configuration as
-JSON beside the functions, which read it with `load_resolved`. Every rule lives here, so that no side runs on a
-configuration that the other would have refused. Imports nothing but pydantic, for the functions' cold start.
+The app and the command line read `holdfast.yaml` (`stacks.config`). The app writes the resolved configuration
+as JSON beside the functions, which read it with `load_resolved`. Every rule lives here, so that no side runs on
+a configuration that the other would have refused. Imports only pydantic, for the functions' cold start.
 """
 
 from collections.abc import Iterator, Mapping
@@ -166,8 +166,8 @@ class Queue(Section):
         Duration, between(_MINUTE, 4 * _HOUR, "after that no interruption notice is of use")
     ] = Field(
         default=timedelta(seconds=300),
-        description="How long a message waits for Karpenter. Longer than maxReceiveCount x 20s. Where AWS Health"
-        " notices matter 15m to 1h is better: one that comes while Karpenter is down is lost after this time.",
+        description="How long a message waits for Karpenter. Longer than maxReceiveCount x 20s. Where AWS"
+        " Health notices matter 15m to 1h is better: what comes while Karpenter is down is lost after it.",
     )
     dead_letter_retention: Annotated[Duration, between(_MINUTE, 14 * _DAY, "the limits of SQS")] = Field(
         default=timedelta(days=14),
@@ -193,8 +193,8 @@ class Queue(Section):
         needed = count * KARPENTER_VISIBILITY
         raise problem(
             f"must be longer than maxReceiveCount x {format_duration(KARPENTER_VISIBILITY)}, here"
-            f" {count} x {format_duration(KARPENTER_VISIBILITY)} = {format_duration(needed)}: Karpenter hides a"
-            " message that long at each receive, so it would expire before it reaches the dead-letter queue",
+            f" {count} x {format_duration(KARPENTER_VISIBILITY)} = {format_duration(needed)}: Karpenter hides"
+            " a message that long at each receive, so it would expire before it reaches the dead-letter queue",
             f"{format_duration(needed + _MINUTE)}, or a smaller maxReceiveCount",
         )
 
@@ -234,7 +234,7 @@ class Cluster(Section):
     )
     authentication_mode: AuthenticationMode = Field(
         default=AuthenticationMode.API,
-        description="The cluster's access mode. With CONFIG_MAP the rows for aws-auth are printed, not deployed.",
+        description="The cluster's access mode. For CONFIG_MAP the rows of aws-auth are only printed.",
     )
     network: Network | None = Field(
         default=None, description="Left out or null: the functions use the cluster's public endpoint."
@@ -370,8 +370,8 @@ class Audit(Section):
         needed = format_duration(_VISIBILITY_FACTOR * timeout)
         raise problem(
             f"must be at least {_VISIBILITY_FACTOR} x functionTimeout, here"
-            f" {_VISIBILITY_FACTOR} x {format_duration(timeout)} = {needed}: a message that comes back while a run"
-            " works on it, or while Lambda retries a throttled batch, is worked on twice and reaches the"
+            f" {_VISIBILITY_FACTOR} x {format_duration(timeout)} = {needed}: a message that comes back while a"
+            " run works on it, or while Lambda retries a throttled batch, is worked on twice and reaches the"
             " dead-letter queue too early (AWS Lambda guide, using Lambda with SQS)",
             needed,
         )
@@ -382,15 +382,15 @@ class Audit(Section):
         visibility = info.data.get("queue_visibility_timeout")
         if value >= DEAD_LETTER_RETENTION:
             raise problem(
-                f"must be shorter than the dead-letter queue's {format_duration(DEAD_LETTER_RETENTION)}: a moved"
-                " message keeps the time it was first sent",
+                f"must be shorter than the dead-letter queue's {format_duration(DEAD_LETTER_RETENTION)}: a"
+                " moved message keeps the time it was first sent",
                 "4d",
             )
         if visibility is not None and AUDIT_MAX_RECEIVE_COUNT * visibility >= value:
             needed = format_duration(AUDIT_MAX_RECEIVE_COUNT * visibility)
             raise problem(
-                f"must be longer than {AUDIT_MAX_RECEIVE_COUNT} x queueVisibilityTimeout = {needed}: a failing"
-                " message would expire before it reaches the dead-letter queue",
+                f"must be longer than {AUDIT_MAX_RECEIVE_COUNT} x queueVisibilityTimeout = {needed}: a"
+                " failing message would expire before it reaches the dead-letter queue",
                 "4d",
             )
         return value

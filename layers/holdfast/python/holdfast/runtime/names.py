@@ -1,7 +1,7 @@
 """Physical names that somebody outside the stacks has to know, derived from the configuration alone.
 
-Pure functions of plain strings, so that the CDK app, the functions and the command line cannot disagree. A name
-that would be over AWS's limit is cut and ends in a hash of the whole, so that two long cluster names never
+Pure functions of plain strings, so that the CDK app, the functions and the command line cannot disagree. A
+name that would be over AWS's limit is cut and ends in a hash of the whole, so that two long cluster names never
 become one. What needs no fixed name (tables, functions, roles of ours) has none here.
 """
 
@@ -73,7 +73,7 @@ def network_id(vpc_id: str, subnet_ids: Iterable[str], security_group_ids: Itera
 
 
 def _stack(name: str) -> str:
-    # CloudFormation takes letters, digits and hyphens, EKS also the underscore. The hash keeps a_b and a-b apart.
+    # CloudFormation takes no underscore, EKS does. The hash keeps a_b and a-b apart.
     plain = re.sub(r"[^A-Za-z0-9-]", "-", name)
     return _fit(plain if plain == name else f"{plain}-{_hash(name)}", STACK_NAME_LIMIT)
 
