@@ -81,7 +81,7 @@ def lambda_architecture(architecture: str) -> aws_lambda.Architecture:
 
 
 def host_architecture() -> Architecture:
-    """This machine's architecture, for functions that run on it. Raises BundlingError if Lambda has none like it."""
+    """This machine's architecture, for functions that run on it. BundlingError if Lambda has none such."""
     machine = platform.machine()
     if machine not in _HOST_MACHINE:
         raise BundlingError(f"this machine is a {machine}; Lambda has only {_words(Architecture)}")
@@ -117,7 +117,7 @@ def config_layer_code(json_text: str) -> aws_lambda.Code:
 
 
 def function_code(name: str) -> aws_lambda.Code:
-    """The code of ``lambdas/<name>``, handler ``handler.lambda_handler``. Raises BundlingError if there is none."""
+    """The code of ``lambdas/<name>``, for ``handler.lambda_handler``. BundlingError if there is none."""
     source = _function_source(name)
     return _code(source, _fingerprint(*_tree(source)), lambda output: build_function(name, output))
 
@@ -186,7 +186,7 @@ def built_dependencies(architecture: str) -> Path:
 
 
 def dependencies_fingerprint(architecture: str) -> str:
-    """One hash of what the dependency layer is made from: lock, prune list, this file, Python, architecture."""
+    """One hash of all the dependency layer comes from: lock, prune list, this file, Python, architecture."""
     machine = _architecture(architecture)
     return _fingerprint(
         *((name, (DEPENDENCIES / name).read_bytes()) for name in ("requirements.txt", "prune.txt")),
@@ -250,7 +250,7 @@ def check_machine(folder: Path, architecture: str) -> None:
 
 
 def check_size(*folders: Path) -> None:
-    """Make sure the layers fit together into UNZIPPED_LIMIT. Raises BundlingError with the largest packages."""
+    """Make sure the layers together fit UNZIPPED_LIMIT. Raises BundlingError with the largest packages."""
     size = sum(unzipped_size(folder) for folder in folders)
     if size > UNZIPPED_LIMIT:
         packages = [path for folder in folders for path in (folder / "python").iterdir()]
@@ -279,8 +279,8 @@ def _pip_install(architecture: Architecture, target: Path) -> None:
     )
     if done.returncode != 0:
         raise BundlingError(
-            "pip could not install layers/dependencies/requirements.txt for the layer's platform, "
-            f"{architecture}. Is the package index reachable, and has each package a wheel for that platform?\n"
+            f"pip could not install layers/dependencies/requirements.txt for {architecture}. "
+            "Is the package index reachable, and has each package a wheel for that platform?\n"
             + done.stderr.strip()[-2000:]
         )
 
