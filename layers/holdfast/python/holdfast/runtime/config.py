@@ -1,8 +1,8 @@
 """The configuration as typed values: one model for the CDK app, the command line and the functions.
 
 The app and the command line read `holdfast.yaml` (`stacks.config`). The app writes the resolved configuration
-as JSON beside the functions, which read it with `load_resolved`. Every rule lives here, so that no side runs on
-a configuration that the other would have refused. Imports only pydantic, for the functions' cold start.
+as JSON beside the functions, which read it with `load_resolved`. Every rule lives here, so that no side runs
+on a configuration that the other would have refused. Imports only pydantic, for the functions' cold start.
 """
 
 from collections.abc import Iterator, Mapping
@@ -47,6 +47,8 @@ from holdfast.runtime.config_types import (
     SecurityGroupId,
     ServiceAccountName,
     SubnetId,
+    TagKey,
+    TagValue,
     VpcId,
     arn_part,
     between,
@@ -133,9 +135,7 @@ class Network(Section):
 class Karpenter(Section):
     """The Karpenter that runs in the cluster."""
 
-    namespace: NamespaceName = Field(
-        default="kube-system", description="The namespace Karpenter is installed in."
-    )
+    namespace: NamespaceName = Field(default="kube-system", description="The namespace Karpenter is installed in.")
     service_account: ServiceAccountName = Field(
         default="karpenter", description="The service account its controller runs as."
     )
@@ -162,9 +162,7 @@ class Queue(Section):
         le=1000,
         description="How often Karpenter may receive a message before it goes to the dead-letter queue.",
     )
-    retention: Annotated[
-        Duration, between(_MINUTE, 4 * _HOUR, "after that no interruption notice is of use")
-    ] = Field(
+    retention: Annotated[Duration, between(_MINUTE, 4 * _HOUR, "after that no interruption notice is of use")] = Field(
         default=timedelta(seconds=300),
         description="How long a message waits for Karpenter. Longer than maxReceiveCount x 20s. Where AWS"
         " Health notices matter 15m to 1h is better: what comes while Karpenter is down is lost after it.",
@@ -193,9 +191,11 @@ class Queue(Section):
         needed = count * KARPENTER_VISIBILITY
         raise problem(
             f"must be longer than maxReceiveCount x {format_duration(KARPENTER_VISIBILITY)}, here"
-            f" {count} x {format_duration(KARPENTER_VISIBILITY)} = {format_duration(needed)}: Karpenter hides"
-            " a message that long at each receive, so it would expire before it reaches the dead-letter queue",
-            f"{format_duration(needed + _MINUTE)}, or a smaller maxReceiveCount",
+            f" {count} x {format_duration(KARPENTER_VISIBILITY)} = {format_duration(needed)}: Karpenter"
+            " hides a message that long at each receive, so it would expire before it reaches the dead-letter queue",
+            f"{format_duration(needed + _MINUTE)}, or a smaller maxReceiveCount"
+            if needed + _MINUTE <= 4 * _HOUR
+            else "a smaller maxReceiveCount",
         )
 
     @field_validator("dead_letter_retention")
@@ -215,9 +215,7 @@ class ExistingQueue(Section):
     """A queue that somebody else deploys. Holdfast deploys no queue, policy or rule then, it only checks."""
 
     name: QueueName = Field(description="The name of the queue, as in Karpenter's setting interruptionQueue.")
-    dead_letter_queue_name: QueueName | None = Field(
-        default=None, description="The name of its dead-letter queue."
-    )
+    dead_letter_queue_name: QueueName | None = Field(default=None, description="The name of its dead-letter queue.")
 
 
 class Cluster(Section):
@@ -225,9 +223,7 @@ class Cluster(Section):
 
     name: ClusterName = Field(description="The cluster's name in EKS.")
     region: Region = Field(description="The cluster's region.")
-    account: AccountId = Field(
-        description="The cluster's account, in quotes: without them YAML reads a number."
-    )
+    account: AccountId = Field(description="The cluster's account, in quotes: without them YAML reads a number.")
     partition: Partition = Field(
         default_factory=lambda data: partition_of(data["region"]),
         description="Follows from the region; if given it must agree with it.",
@@ -254,7 +250,7 @@ class Cluster(Section):
         """The name to give Karpenter as its interruptionQueue."""
         if self.existing_queue:
             return self.existing_queue.name
-        return (self.queue and self.queue.name) or names.karpenter_queue_name(self.name)
+        return names.karpenter_queue_name(self.name, self.queue.name if self.queue else None)
 
     @property
     def dead_letter_queue_name(self) -> str | None:
@@ -298,9 +294,7 @@ class Cluster(Section):
     def _one_queue(cls, value: object, info: ValidationInfo) -> object:
         existing = info.data.get("existing_queue")
         if existing and value is not None:
-            raise problem(
-                "must not stand beside existingQueue: nothing is deployed there, so it would have no effect"
-            )
+            raise problem("must not stand beside existingQueue: nothing is deployed there, so it would have no effect")
         if value is None and not existing and "existing_queue" in info.data:
             raise problem("must have settings below it: remove the key for a queue with the defaults")
         return value
@@ -325,17 +319,13 @@ class Cluster(Section):
 class Audit(Section):
     """The interruption audit of one account and region, shared by all its clusters."""
 
-    function_timeout: Annotated[
-        Duration, between(timedelta(seconds=1), 15 * _MINUTE, "the limits of Lambda")
-    ] = Field(
+    function_timeout: Annotated[Duration, between(timedelta(seconds=1), 15 * _MINUTE, "the limits of Lambda")] = Field(
         default=timedelta(seconds=30),
         description="How long one run of the ingest or judge function may take.",
     )
-    queue_visibility_timeout: Annotated[Duration, between(timedelta(0), 12 * _HOUR, "the limits of SQS")] = (
-        Field(
-            default=timedelta(seconds=180),
-            description="How long a message is hidden while it is worked on. At least 6 x functionTimeout.",
-        )
+    queue_visibility_timeout: Annotated[Duration, between(timedelta(0), 12 * _HOUR, "the limits of SQS")] = Field(
+        default=timedelta(seconds=180),
+        description="How long a message is hidden while it is worked on. At least 6 x functionTimeout.",
     )
     queue_retention: Annotated[Duration, between(_MINUTE, 14 * _DAY, "the limits of SQS")] = Field(
         default=timedelta(days=4), description="How long an event waits for the audit. Shorter than 14d."
@@ -370,8 +360,8 @@ class Audit(Section):
         needed = format_duration(_VISIBILITY_FACTOR * timeout)
         raise problem(
             f"must be at least {_VISIBILITY_FACTOR} x functionTimeout, here"
-            f" {_VISIBILITY_FACTOR} x {format_duration(timeout)} = {needed}: a message that comes back while a"
-            " run works on it, or while Lambda retries a throttled batch, is worked on twice and reaches the"
+            f" {_VISIBILITY_FACTOR} x {format_duration(timeout)} = {needed}: a message that comes back while"
+            " a run works on it, or while Lambda retries a throttled batch, is worked on twice and reaches the"
             " dead-letter queue too early (AWS Lambda guide, using Lambda with SQS)",
             needed,
         )
@@ -408,9 +398,7 @@ class Slack(Section):
 class Alerts(Section):
     """Where alerts go."""
 
-    slack: Slack | None = Field(
-        default=None, description="Left out or null: verdicts are kept, nobody is told."
-    )
+    slack: Slack | None = Field(default=None, description="Left out or null: verdicts are kept, nobody is told.")
 
 
 LogRetentionDays = Literal[
@@ -421,26 +409,10 @@ LogRetentionDays = Literal[
 _TAG_LIMIT = 40
 
 
-def _tags_allowed(tags: dict[str, str]) -> dict[str, str]:
-    found = Problems()
-    if len(tags) > _TAG_LIMIT:
-        found.add(
-            (),
-            f"must be {_TAG_LIMIT} at most: AWS allows 50 on a resource, some are needed by CloudFormation",
-        )
-    for key, value in tags.items():
-        if key.lower().startswith("aws:"):
-            found.add((key,), "must not start with aws: (AWS keeps that prefix for itself)")
-        elif not 1 <= len(key) <= 128 or not _tag_text(key):
-            found.add((key,), "must have a key of 1 to 128 letters, digits, spaces and _.:/=+-@")
-        if len(value) > 256 or not _tag_text(value):
-            found.add((key,), "must have a value of 0 to 256 letters, digits, spaces and _.:/=+-@")
-    found.raise_any()
-    return tags
-
-
-def _tag_text(text: str) -> bool:
-    return all(character.isalnum() or character in " _.:/=+-@" for character in text)
+def _few_tags(tags: dict[str, str]) -> dict[str, str]:
+    if len(tags) <= _TAG_LIMIT:
+        return tags
+    raise problem(f"must be {_TAG_LIMIT} tags at most, here {len(tags)}: AWS allows 50, CloudFormation needs some")
 
 
 class HoldfastConfig(Section):
@@ -458,7 +430,7 @@ class HoldfastConfig(Section):
     clusters: tuple[Cluster, ...] = Field(min_length=1, description="The clusters to look after.")
     audit: Audit = Field(default=Audit(), description="The interruption audit.")
     alerts: Alerts = Field(default=Alerts(), description="Where alerts go.")
-    tags: Annotated[dict[StrictStr, StrictStr], AfterValidator(_tags_allowed)] = Field(
+    tags: Annotated[dict[TagKey, TagValue], AfterValidator(_few_tags)] = Field(
         default={},
         description="Tags for every resource, 40 at most.",
         json_schema_extra={"maxProperties": _TAG_LIMIT, "examples": [{"team": "platform"}]},
@@ -474,9 +446,7 @@ class HoldfastConfig(Section):
 
     def clusters_in(self, account: str, region: str) -> tuple[Cluster, ...]:
         """The clusters of one account and region, in the order of the file."""
-        return tuple(
-            cluster for cluster in self.clusters if (cluster.account, cluster.region) == (account, region)
-        )
+        return tuple(cluster for cluster in self.clusters if (cluster.account, cluster.region) == (account, region))
 
     @property
     def environments(self) -> tuple[tuple[str, str], ...]:
@@ -488,16 +458,17 @@ class HoldfastConfig(Section):
     def _clusters_are_apart(
         cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> tuple[Cluster, ...]:
-        found = Problems()
+        found, prefix = Problems(), info.data.get("name", "holdfast")
         try:
-            good = dict(enumerate(handler(value)))
+            clusters: tuple[Cluster, ...] = handler(value)
         except ValidationError as error:
-            # One bad cluster must not hide that two others share a queue: everything is reported at once.
+            # A bad setting of a cluster must not hide that it shares its queue: everything is reported at once.
             found.extend(error)
-            good = dict(_good_clusters(value))
-        _find_clashes(good, info.data.get("name", "holdfast"), found)
+            _find_clashes(dict(_labels(value)), prefix, found)
+        else:
+            _find_clashes(dict(enumerate(clusters)), prefix, found)
         found.raise_any()
-        return tuple(good.values())
+        return clusters
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:
@@ -518,9 +489,7 @@ def load_resolved(path: Path) -> HoldfastConfig:
     try:
         return HoldfastConfig.read(path.read_bytes())
     except OSError as error:
-        raise SettingsError(
-            f"the configuration {path} cannot be read: {error.strerror}. Deploy again"
-        ) from error
+        raise SettingsError(f"the configuration {path} cannot be read: {error.strerror}. Deploy again") from error
     except ValidationError as error:
         raise SettingsError(
             f"the configuration {path} was not written by this version of Holdfast. Deploy again.\n{error}"
@@ -532,10 +501,24 @@ def _check_partition(found: Problems, place: tuple[str | int, ...], arn: str, re
         found.add(place, f"must be in {region}'s partition: arn:{partition_of(region)}:…")
 
 
-def _good_clusters(value: object) -> Iterator[tuple[int, Cluster]]:
+class _QueueLabel(Section, extra="ignore"):
+    name: QueueName | None = None
+
+
+class _ClusterLabel(Section, extra="ignore"):
+    """What of a cluster says which names it takes, so that clashes are found beside other problems."""
+
+    name: ClusterName
+    region: Region
+    account: AccountId
+    queue: _QueueLabel | None = None
+    existing_queue: ExistingQueue | None = None
+
+
+def _labels(value: object) -> Iterator[tuple[int, _ClusterLabel]]:
     for index, item in enumerate(value if isinstance(value, list | tuple) else ()):
         try:
-            yield index, Cluster.model_validate(item)
+            yield index, _ClusterLabel.model_validate(item)
         except ValidationError:
             continue  # already reported by the list's own validation
 
@@ -552,7 +535,7 @@ class _Claim:
     shareable: bool = False
 
 
-def _claims(index: int, cluster: Cluster, prefix: str) -> Iterator[_Claim]:
+def _claims(index: int, cluster: Cluster | _ClusterLabel, prefix: str) -> Iterator[_Claim]:
     def claim(kind: str, name: str, *place: str, shareable: bool = False) -> _Claim:
         return _Claim(kind, name, (index, *place), index, cluster.name, shareable)
 
@@ -563,18 +546,18 @@ def _claims(index: int, cluster: Cluster, prefix: str) -> Iterator[_Claim]:
             place = ("existingQueue", "deadLetterQueueName")
             yield claim("queue", existing.dead_letter_queue_name, *place, shareable=True)
     else:
-        named = ("queue", "name") if cluster.queue and cluster.queue.name else ("name",)
-        yield claim("queue", cluster.queue_name, *named)
-        yield claim("queue", names.dlq_name(cluster.queue_name), *named)
-        yield claim("queue", names.target_dlq_name(cluster.queue_name), *named)
+        configured = cluster.queue.name if cluster.queue else None
+        queue = names.karpenter_queue_name(cluster.name, configured)
+        named = ("queue", "name") if configured else ("name",)
+        yield claim("queue", queue, *named)
+        yield claim("queue", names.dlq_name(queue), *named)
+        yield claim("queue", names.target_dlq_name(queue), *named)
         for kind in names.RuleKind:
             yield claim("rule", names.rule_name(prefix, cluster.name, kind), "name")
-    yield claim(
-        "stack", names.cluster_stack_id(prefix, cluster.account, cluster.region, cluster.name), "name"
-    )
+    yield claim("stack", names.cluster_stack_id(prefix, cluster.account, cluster.region, cluster.name), "name")
 
 
-def _find_clashes(clusters: Mapping[int, Cluster], prefix: str, found: Problems) -> None:
+def _find_clashes(clusters: Mapping[int, Cluster | _ClusterLabel], prefix: str, found: Problems) -> None:
     """Adds a problem for each cluster that is there twice or takes a name that another one has."""
     first: dict[tuple[str, str, str], int] = {}
     taken: dict[tuple[str, str, str, str], _Claim] = {}
@@ -600,9 +583,7 @@ def _clash(claim: _Claim, holder: _Claim) -> str:
         return f"must be another queue than the cluster's own, {holder.name}"
     owner = f"clusters[{holder.index}] ({holder.cluster})"
     if claim.name != holder.name:
-        return (
-            f"makes the {claim.kind} {claim.name}, which differs only in case from {holder.name} of {owner}"
-        )
+        return f"makes the {claim.kind} {claim.name}, which differs only in case from {holder.name} of {owner}"
     if claim.kind == "queue":
         return (
             f"must be a queue of its own: {claim.name} is also a queue of {owner}, and what one Karpenter"

@@ -60,14 +60,8 @@ class Problems:
         """Adds the problems of a validation inside this one."""
         for found in error.errors(include_url=False):
             context = found.get("ctx", {})
-            kind = (
-                problem(context["message"], context["suggestion"])
-                if found["type"] == "holdfast"
-                else found["type"]
-            )
-            self._details.append(
-                InitErrorDetails(type=kind, loc=found["loc"], input=found["input"], ctx=context)
-            )
+            kind = problem(context["message"], context["suggestion"]) if found["type"] == "holdfast" else found["type"]
+            self._details.append(InitErrorDetails(type=kind, loc=found["loc"], input=found["input"], ctx=context))
 
     def raise_any(self) -> None:
         """Raises what was added, as one error; pydantic puts the place of the validated value before each."""
@@ -136,9 +130,7 @@ def _duration(value: object) -> timedelta:
     except ValueError:
         compact = re.sub(r"\s", "", value).lower()
         usable = bool(compact) and re.fullmatch(_DURATION, compact)
-        raise problem(
-            "must be a duration such as 300s, 15m, 4h or 14d", compact if usable else None
-        ) from None
+        raise problem("must be a duration such as 300s, 15m, 4h or 14d", compact if usable else None) from None
 
 
 Duration = Annotated[
@@ -165,9 +157,7 @@ def between(shortest: timedelta, longest: timedelta, source: str) -> AfterValida
 
 _ACCOUNT = r"[0-9]{12}"
 _REGION = r"[a-z]{2}(?:-gov)?-(?:central|(?:north|south)(?:east|west)?|east|west)-[0-9]{1,2}"
-_ARN = re.compile(
-    r"arn:(?P<partition>[^:]*):(?P<service>[^:]*):(?P<region>[^:]*):(?P<account>[^:]*):(?P<rest>.*)"
-)
+_ARN = re.compile(r"arn:(?P<partition>[^:]*):(?P<service>[^:]*):(?P<region>[^:]*):(?P<account>[^:]*):(?P<rest>.*)")
 
 _KNOWN_REGIONS = tuple(
     """
@@ -224,6 +214,15 @@ _SECRET = r"[A-Za-z0-9/_+=.@-]{1,512}"  # noqa: S105 - the form of a secret's na
 _POLICY = r"[A-Za-z0-9_+=,.@-]{1,128}"
 
 
+_TAG_TEXT = r"(?:[^\W_]|[ _.:/=+@-])"  # letters and digits of any script, as AWS has it
+
+
+def _tag_hint(value: str) -> Hint | None:
+    if value.lower().startswith("aws:"):
+        return Hint("must not start with aws: (AWS keeps that prefix for itself)")
+    return None
+
+
 def _cluster_hint(value: str) -> Hint | None:
     arn = _ARN.fullmatch(value)
     if arn and arn["service"] == "eks":
@@ -247,7 +246,7 @@ def _queue_hint(value: str) -> Hint | None:
 
 
 def _secret_hint(value: str) -> Hint | None:
-    if "://" in value:
+    if re.search(r"://|hooks\.slack|T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/", value):
         # The value is left out of message and suggestion: whoever has the URL can post to the channel.
         return Hint(
             "must be the name of a secret in AWS Secrets Manager that holds the URL, never the URL itself:"
@@ -276,9 +275,7 @@ def _policy_hint(value: str) -> Hint | None:
 
 Prefix = Annotated[
     StrictStr,
-    AfterValidator(
-        _text(_PREFIX, "2 to 21 of a-z, 0-9 and hyphen, starting with a letter, no hyphen at the end")
-    ),
+    AfterValidator(_text(_PREFIX, "2 to 21 of a-z, 0-9 and hyphen, starting with a letter, no hyphen at the end")),
     _schema(_PREFIX, "holdfast"),
 ]
 ClusterName = Annotated[
@@ -309,15 +306,26 @@ ServiceAccountName = Annotated[
 ]
 SecretName = Annotated[
     StrictStr,
-    AfterValidator(
-        _text(_SECRET, "a secret's name in AWS Secrets Manager: A-Z, a-z, 0-9 and /_+=.@-", _secret_hint)
-    ),
+    AfterValidator(_text(_SECRET, "a secret's name in AWS Secrets Manager: A-Z, a-z, 0-9 and /_+=.@-", _secret_hint)),
     _schema(_SECRET, "holdfast/slack-webhook"),
 ]
 PolicyName = Annotated[
     StrictStr,
     AfterValidator(_text(_POLICY, "an IAM policy name: 1 to 128 of A-Z, a-z, 0-9 and _+=,.@-", _policy_hint)),
     _schema(_POLICY, "platform-boundary"),
+]
+
+TagKey = Annotated[
+    StrictStr,
+    AfterValidator(
+        _text(rf"{_TAG_TEXT}{{1,128}}", "a key of 1 to 128 letters, digits, spaces and _.:/=+-@", _tag_hint)
+    ),
+    WithJsonSchema({"type": "string"}),
+]
+TagValue = Annotated[
+    StrictStr,
+    AfterValidator(_text(rf"{_TAG_TEXT}{{0,256}}", "a value of 0 to 256 letters, digits, spaces and _.:/=+-@")),
+    WithJsonSchema({"type": "string", "maxLength": 256}),
 ]
 
 # -- ids and ARNs --------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Physical names that somebody outside the stacks has to know, derived from the configuration alone.
 
 Pure functions of plain strings, so that the CDK app, the functions and the command line cannot disagree. A
-name that would be over AWS's limit is cut and ends in a hash of the whole, so that two long cluster names never
-become one. What needs no fixed name (tables, functions, roles of ours) has none here.
+name that would be over AWS's limit is cut and ends in a hash of the whole, so that two long cluster names
+never become one. What needs no fixed name (tables, functions, roles of ours) has none here.
 """
 
 import hashlib
@@ -31,9 +31,9 @@ class RuleKind(StrEnum):
     HEALTH = "health"
 
 
-def karpenter_queue_name(cluster: str) -> str:
-    """The name of the queue Holdfast makes for a cluster: the cluster's own, as Karpenter's guide has it."""
-    return _fit(cluster, QUEUE_NAME_LIMIT)
+def karpenter_queue_name(cluster: str, configured: str | None = None) -> str:
+    """The queue Holdfast makes for a cluster: by default it has the cluster's name, as in Karpenter's guide."""
+    return configured or _fit(cluster, QUEUE_NAME_LIMIT)
 
 
 def dlq_name(queue: str) -> str:
