@@ -1,0 +1,1 @@
+"""Holdfast: a control plane beside self-managed Karpenter on EKS."""

@@ -1,0 +1,37 @@
+"""The one alert that every capability hands over: what happened, what it means, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How soon a person should look: now, today, or whenever they like."""
+
+    PAGE = "page"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something to tell people, once. `id` is its identity: the same id is never told twice.
+
+    `title` is one line of plain text; `what`, `meaning` and `action` are a sentence or two each; `fields` are short
+    name and value pairs; `runbook` is an anchor in docs/runbook.md; `source` names the row of the ledger it comes from.
+    All text is plain: whoever renders it escapes it.
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    what: str
+    meaning: str
+    action: str
+    at: datetime
+    cluster: str | None = None
+    fields: tuple[tuple[str, str], ...] = ()
+    runbook: str = ""
+    source: str = ""

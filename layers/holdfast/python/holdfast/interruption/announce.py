@@ -1,0 +1,143 @@
+"""The alert on a judged case: what happened, what it means for the cluster, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from holdfast.alerts.alert import Alert, Severity
+from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.verdict import Cause, Verdict
+from holdfast.times import format_time
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    severity: Severity
+    title: str
+    meaning: str
+    action: str
+
+
+_TEXTS: Mapping[Verdict, _Text] = {
+    Verdict.HANDLED_IN_TIME: _Text(
+        Severity.INFO,
+        "handled in time",
+        "The pods were off the node before EC2 took it: the interruption cost nothing but the move.",
+        "Nothing.",
+    ),
+    Verdict.HANDLED_FORCED: _Text(
+        Severity.WARNING,
+        "drained by force",
+        "The node went in time, but a grace period cut pods off: whatever they were doing was interrupted.",
+        "Look at terminationGracePeriod of the NodePool, and at what kept the pods from leaving.",
+    ),
+    Verdict.HANDLED_LATE: _Text(
+        Severity.WARNING,
+        "handled late",
+        "Karpenter drained the node after the deadline, on a machine that happened to outlive it. The next one may not.",
+        "Find out why it began or ended so late: Karpenter's log and the age of its queue at that time.",
+    ),
+    Verdict.RECLAIMED_BEFORE_DRAIN: _Text(
+        Severity.PAGE,
+        "reclaimed before the drain was over",
+        "EC2 took the machine while pods were on it: they were killed without their grace period.",
+        "Mend what held the pods; check that their work was redone.",
+    ),
+    Verdict.MISSED: _Text(
+        Severity.PAGE,
+        "missed by Karpenter",
+        "The warning came and Karpenter did nothing: every further interruption in this cluster will kill pods the same way.",
+        "Check that Karpenter runs and reads its queue: settings.interruptionQueue, its permissions on the queue, its log.",
+    ),
+    Verdict.UNWARNED: _Text(
+        Severity.WARNING,
+        "reclaimed without a warning",
+        "EC2 took the instance and no warning reached the default event bus: EC2's warnings are best effort, or a rule is missing.",
+        "If it happens more than now and then, check the audit rules; for hibernation there is no warning time at all.",
+    ),
+    Verdict.NOT_RECLAIMED: _Text(
+        Severity.INFO,
+        "announced, but not taken",
+        "EC2 warned and then let the instance run.",
+        "Nothing, unless Karpenter did not act on the warning: then see whether it reads its queue.",
+    ),
+    Verdict.SUPERSEDED: _Text(
+        Severity.INFO,
+        "overtaken by something else",
+        "The node was being removed for another reason, so this interruption says nothing about Karpenter's handling.",
+        "Nothing.",
+    ),
+    Verdict.GHOST: _Text(
+        Severity.WARNING,
+        "NodeClaim outlived its instance",
+        "Karpenter still counts a machine that is gone: capacity and limits are wrong until the NodeClaim goes.",
+        "Look at the NodeClaim's finalizers and at Karpenter's log; upgrade below 1.14.1, which had such a defect.",
+    ),
+    Verdict.INCONCLUSIVE: _Text(
+        Severity.WARNING,
+        "could not be judged",
+        "The evidence does not tell whether the node was drained in time. It is not counted as handled.",
+        "See what is missing below; if EC2 or the Kubernetes API refused us, mend that permission.",
+    ),
+}
+
+_CAUSE_ACTIONS: Mapping[Cause, str] = {
+    Cause.BLOCKED_BY_PDB: "Give the PodDisruptionBudget room: more replicas, or maxUnavailable of at least 1.",
+    Cause.BLOCKED_BY_DO_NOT_DISRUPT: "Keep pods with karpenter.sh/do-not-disrupt off Spot nodes: EC2 does not wait for them.",
+    Cause.LONG_POD_GRACE: "Bring terminationGracePeriodSeconds of these pods below about 90 s, or run them on On-Demand.",
+    Cause.NOT_DELIVERED: "Read the target dead-letter queue: its messages name the rule and the error, often the queue policy or a KMS key.",
+    Cause.CONSUMER_ABSENT: "Set settings.interruptionQueue in Karpenter's Helm values to the queue's name, and check that its pod runs.",
+    Cause.UNREADABLE_MESSAGE: "Keep the event body; report it to Karpenter. Holdfast reads it, Karpenter 1.14 does not.",
+    Cause.LATE_START: "See what kept Karpenter: its leader election, its log, and how many messages its queue held.",
+}
+
+
+def alert_of(record: CaseRecord, *, corrects: bool) -> Alert | None:
+    """The alert on the record, or None when there is nothing to tell.
+
+    Silent are: verdicts that may still change, instances that are none of ours, ordinary terminations, ends without a
+    warning of which the cause is unknown (they are counted), and everything that comes from a replay of the archive.
+    `corrects` says that another verdict on the same case was told before.
+    """
+    case, judgement = record.case, record.judgement
+    text = _TEXTS.get(judgement.verdict)
+    if text is None or not judgement.final or case.replay:
+        return None
+    if judgement.verdict is Verdict.INCONCLUSIVE and case.warned_at is None:
+        return None
+    happened = record.happened_at
+    if happened is None:
+        return None
+    where = case.node or case.instance_id
+    return Alert(
+        id=f"case/{case.key}/{judgement.verdict}/{judgement.cause or '-'}",
+        severity=text.severity,
+        title=f"{'Corrected: ' if corrects else ''}{where} {text.title}",
+        what=judgement.reason,
+        meaning=text.meaning,
+        action=_CAUSE_ACTIONS.get(judgement.cause, text.action) if judgement.cause is not None else text.action,
+        at=happened,
+        cluster=case.cluster,
+        fields=tuple(
+            (name, value)
+            for name, value in (
+                ("Verdict", judgement.verdict.value),
+                ("Cause", judgement.cause.value if judgement.cause is not None else None),
+                ("Cluster", case.cluster),
+                ("NodePool", case.nodepool),
+                ("NodeClaim", case.nodeclaim),
+                ("Instance", case.instance_id),
+                ("Type and zone", " ".join(part for part in (case.instance_type, case.zone) if part) or None),
+                ("Warned", format_time(case.warned_at) if case.warned_at is not None else None),
+            )
+            if value is not None
+        ),
+        runbook=judgement.verdict.value.lower().replace("_", "-"),
+        source=case.key,
+    )
+
+
+def told_mark(ordinal: int, record: CaseRecord) -> str:
+    """What the watch remembers of an alert, so that the same verdict on the same run is told once."""
+    return f"{ordinal}/{record.judgement.verdict}/{record.judgement.cause or '-'}"

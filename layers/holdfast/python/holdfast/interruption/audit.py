@@ -1,0 +1,183 @@
+"""Judging: read an instance's history, look again if it is due, fold, decide, store, and tell.
+
+Every step may be repeated and may be the last one before a crash: a look is stored before it is judged, the judgement
+and its alert are one transaction guarded by the watch's version, and what was not sent afterwards the sweeper sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from holdfast.alerts.alert import Alert
+from holdfast.errors import HoldfastError
+from holdfast.interruption.announce import alert_of, told_mark
+from holdfast.interruption.case import Case, Drained, Scope, fold
+from holdfast.interruption.look import Request, look_at
+from holdfast.interruption.observation import Observation
+from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.schedule import next_look
+from holdfast.interruption.verdict import judge
+from holdfast.ports import (
+    Clusters,
+    History,
+    InstanceKey,
+    Instances,
+    Ledger,
+    Look,
+    Looks,
+    Queues,
+    Wakeups,
+    Watch,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult:
+    """What became of a batch of looks.
+
+    `failed` maps instances to the reason why their message has to come back; `judged` are the case rows that changed;
+    `told` the alerts put into the outbox; `problems` failures that need no redelivery, since the sweeper heals them.
+    """
+
+    failed: Mapping[InstanceKey, str]
+    judged: tuple[CaseRecord, ...]
+    looked: int
+    told: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def audit(
+    looks_asked: Sequence[Look],
+    *,
+    now: datetime,
+    scope: Scope,
+    ledger: Ledger,
+    instances: Instances,
+    clusters: Clusters,
+    queues: Queues,
+    looks: Looks,
+    wakeups: Wakeups,
+) -> AuditResult:
+    """Judges each instance that a look was asked for, once, however often it was asked for."""
+    failed: dict[InstanceKey, str] = {}
+    problems: list[str] = []
+    histories: dict[InstanceKey, History] = {}
+    for key in dict.fromkeys(look.key for look in looks_asked):
+        try:
+            histories[key] = ledger.history(key)
+        except HoldfastError as error:
+            failed[key] = str(error)
+
+    requests = [request for history in histories.values() if (request := _due(history, now, scope)) is not None]
+    seen = look_at(requests, now=now, instances=instances, clusters=clusters, queues=queues) if requests else {}
+    judged: list[CaseRecord] = []
+    told: list[str] = []
+    ahead: list[Look] = []
+    for key, history in histories.items():
+        if history.watch is None:
+            # A look for an instance nobody watches: its row expired, or the message is not ours. Nothing to judge.
+            problems.append(f"{key.instance_id} is not watched; its look is dropped")
+            continue
+        try:
+            if key in seen:
+                ledger.put_observation(key, seen[key])
+            outcome = _judge(history, history.watch, seen.get(key), now, scope)
+            if outcome.changed:
+                ledger.save(outcome.watch, outcome.records, outcome.alerts, obsolete=outcome.obsolete)
+        except HoldfastError as error:
+            failed[key] = str(error)
+            continue
+        if not outcome.changed:
+            # Somebody else's message for the same look: whoever stored it also sent what follows.
+            continue
+        judged.extend(outcome.records)
+        told.extend(alert.id for alert in outcome.alerts)
+        if outcome.watch.due_at is not None:
+            ahead.append(Look(key, outcome.watch.due_at, outcome.watch.cluster))
+    _send(ahead, told, now, looks, wakeups, problems)
+    return AuditResult(failed, tuple(judged), len(seen), tuple(told), tuple(problems))
+
+
+def _send(
+    ahead: Sequence[Look],
+    told: Sequence[str],
+    now: datetime,
+    looks: Looks,
+    wakeups: Wakeups,
+    problems: list[str],
+) -> None:
+    try:
+        if told:
+            wakeups.wake(told)
+    except HoldfastError as error:
+        problems.append(f"waking the notifier: {error}; the sweeper will")
+    try:
+        if ahead:
+            looks.send(ahead, now=now)
+    except HoldfastError as error:
+        problems.append(f"sending the next looks: {error}; the sweeper will")
+
+
+def _due(history: History, now: datetime, scope: Scope) -> Request | None:
+    """The look to make now, or None when none is due. All overdue looks collapse into one."""
+    if history.watch is None or history.watch.due_at is None:
+        return None
+    cases = fold(history.facts, history.observations, scope)
+    waiting = [case for case in cases if (moment := next_look(case)) is not None and moment <= now]
+    if not waiting:
+        return None
+    case = waiting[-1]
+    return Request(
+        key=history.key,
+        cluster=case.cluster,
+        deadline=case.deadline,
+        drain_over=case.drained in {Drained.IN_TIME, Drained.LATE} or case.ended_at is not None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    watch: Watch
+    records: tuple[CaseRecord, ...]
+    obsolete: tuple[str, ...]
+    alerts: tuple[Alert, ...]
+    changed: bool
+
+
+def _judge(history: History, watch: Watch, seen: Observation | None, now: datetime, scope: Scope) -> _Outcome:
+    """The rows that follow from all that is known of the instance now."""
+    observations = history.observations if seen is None else (*history.observations, seen)
+    cases = fold(history.facts, observations, scope)
+    stored = {record.case.cycle: record for record in history.records}
+    records = tuple(_record(case, now, live=case is cases[-1]) for case in cases)
+    due_at = next_look(cases[-1]) if records and not records[-1].judgement.final else None
+    alerts: list[Alert] = []
+    told = list(watch.told)
+    for ordinal, record in enumerate(records):
+        mark = told_mark(ordinal, record)
+        alert = alert_of(record, corrects=any(other.startswith(f"{ordinal}/") for other in told))
+        if alert is not None and mark not in told:
+            alerts.append(alert)
+            told.append(mark)
+    obsolete = tuple(sorted(stored.keys() - {case.cycle for case in cases}))
+    changed = (
+        bool(alerts or obsolete)
+        or due_at != watch.due_at
+        or not all(record.same_as(stored.get(record.case.cycle)) for record in records)
+    )
+    cluster = next((case.cluster for case in reversed(cases) if case.cluster is not None), watch.cluster)
+    return _Outcome(
+        replace(watch, due_at=due_at, cluster=cluster, told=tuple(told)),
+        records,
+        obsolete,
+        tuple(alerts),
+        changed,
+    )
+
+
+def _record(case: Case, now: datetime, *, live: bool) -> CaseRecord:
+    # Only the run that goes on can be looked at; an earlier one has all the evidence it will get.
+    exhausted = not live or next_look(case) is None
+    return CaseRecord(case, judge(case, now, exhausted=exhausted), now)

@@ -1,0 +1,221 @@
+"""Messages of the audit queue → facts and rejections in the ledger, and looks for the instances that need judging.
+
+Record first, enrich later: once a fact is durable, no outage of EC2 or of the recheck queue takes it back or fails its
+message. What a crash leaves undone (a watch without a look) the sweeper finds by the watch's due time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Protocol
+
+from holdfast.alerts.alert import Alert, Severity
+from holdfast.errors import HoldfastError
+from holdfast.interruption.event import (
+    ENDING_STATES,
+    WARNINGS,
+    Disposition,
+    Fact,
+    Home,
+    Kind,
+    Rejection,
+    arrived,
+    parse,
+)
+from holdfast.interruption.look import describe
+from holdfast.interruption.observation import Answer, InstanceView
+from holdfast.ports import InstanceKey, Instances, Ledger, Look, Looks, Wakeups
+
+_REOPENING = frozenset({Kind.REBALANCE, Kind.BID_EVICTED, Kind.TERMINATE_CALL})
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the audit queue. `sent_at` is when SQS took it; `receive_count` counts this delivery too."""
+
+    id: str
+    body: str
+    sent_at: datetime | None
+    receive_count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A fact in the ledger, the message it came with, and whether it is new there."""
+
+    fact: Fact
+    message_id: str
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IngestResult:
+    """What became of a batch.
+
+    `failed` maps message ids to the reason why they have to come back; `watched` are the instances a look was asked
+    for; `problems` are failures that need no redelivery, since the sweeper finds what they left undone.
+    """
+
+    failed: Mapping[str, str]
+    stored: tuple[Stored, ...]
+    rejected: tuple[Rejection, ...]
+    watched: tuple[InstanceKey, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def duplicates(self) -> int:
+        """Facts of this batch that the ledger already held."""
+        return sum(1 for item in self.stored if not item.new)
+
+
+class Parallel(Protocol):
+    """Runs independent actions, possibly side by side, and gives each one's exception, or None."""
+
+    def __call__(self, actions: Sequence[Callable[[], None]], /) -> Sequence[Exception | None]:
+        """The outcomes, in the order of the actions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """An instance that ended and is not watched: EC2 has to say whether it was an interruption."""
+
+    key: InstanceKey
+    at: datetime
+    message_id: str
+
+
+@dataclass(slots=True)
+class _Batch:
+    stored: list[Stored] = field(default_factory=list)
+    rejected: list[Rejection] = field(default_factory=list)
+    poison_alerts: set[str] = field(default_factory=set)
+    due: dict[InstanceKey, datetime] = field(default_factory=dict)
+    ends: list[_End] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def ingest(
+    messages: Sequence[Message],
+    *,
+    home: Home,
+    now: datetime,
+    ledger: Ledger,
+    instances: Instances,
+    looks: Looks,
+    wakeups: Wakeups,
+    parallel: Parallel,
+) -> IngestResult:
+    """Stores what the messages say and asks for the looks that follow from it.
+
+    Only a message whose facts, rejection or watch could not be stored is in `failed`; the others may be acknowledged.
+    """
+    batch = _Batch()
+    outcomes = parallel([partial(_record, message, batch, home, now, ledger) for message in messages])
+    failed: dict[str, str] = {}
+    for message, outcome in zip(messages, outcomes, strict=True):
+        if isinstance(outcome, HoldfastError):
+            failed[message.id] = str(outcome)
+        elif outcome is not None:
+            raise outcome
+    failed |= _open_unwarned(batch, ledger, instances)
+    if batch.due:
+        try:
+            looks.send([Look(key, at) for key, at in sorted(batch.due.items())], now=now)
+        except HoldfastError as error:
+            batch.problems.append(f"sending looks: {error}; the sweeper will")
+    if batch.poison_alerts:
+        try:
+            wakeups.wake(sorted(batch.poison_alerts))
+        except HoldfastError as error:
+            batch.problems.append(f"waking the notifier: {error}; the sweeper will")
+    return IngestResult(failed, tuple(batch.stored), tuple(batch.rejected), tuple(batch.due), tuple(batch.problems))
+
+
+def _record(message: Message, batch: _Batch, home: Home, now: datetime, ledger: Ledger) -> None:
+    """Everything of one message that has to be durable before it may be acknowledged."""
+    parsed = parse(message.body, home, sent_at=message.sent_at)
+    for fact in parsed.facts:
+        new = ledger.put_fact(arrived(fact, sent_at=message.sent_at, received_at=now))
+        batch.stored.append(Stored(fact, message.id, new))
+        # A fact of a redelivered message may be one whose first delivery died before it was watched.
+        if fact.is_instance and (new or message.receive_count > 1):
+            _watch(fact, message, batch, now, ledger)
+    if parsed.rejection is not None:
+        alert = poison_alert(parsed.rejection, message, home, now)
+        ledger.put_rejection(parsed.rejection, day=message.sent_at or now, message_id=message.id, alert=alert)
+        batch.rejected.append(parsed.rejection)
+        if alert is not None:
+            batch.poison_alerts.add(alert.id)
+
+
+def _watch(fact: Fact, message: Message, batch: _Batch, now: datetime, ledger: Ledger) -> None:
+    key = InstanceKey(fact.account, fact.region, fact.subject)
+    if fact.kind in WARNINGS:
+        if ledger.open_watch(key, fact.at):
+            batch.due[key] = fact.at
+        else:
+            ledger.touch_watch(key, now)
+            batch.due.setdefault(key, now)
+    elif fact.state in ENDING_STATES or fact.kind in _REOPENING:
+        if ledger.touch_watch(key, now):
+            batch.due.setdefault(key, now)
+        elif fact.replay is None and (fact.state in ENDING_STATES or fact.kind is Kind.BID_EVICTED):
+            batch.ends.append(_End(key, fact.at, message.id))
+
+
+def _open_unwarned(batch: _Batch, ledger: Ledger, instances: Instances) -> dict[str, str]:
+    """Watches the ended instances that EC2 may have taken; ordinary terminations and foreign instances are left alone."""
+    failed: dict[str, str] = {}
+    ends = [end for end in batch.ends if end.key not in batch.due]
+    if not ends:
+        return failed
+    views = describe(sorted({end.key.instance_id for end in ends}), instances)
+    for end in ends:
+        view = views[end.key.instance_id]
+        if not _may_be_interruption(view):
+            continue
+        try:
+            ledger.open_watch(end.key, end.at)
+        except HoldfastError as error:
+            failed[end.message_id] = str(error)
+        else:
+            batch.due.setdefault(end.key, end.at)
+    return failed
+
+
+def _may_be_interruption(view: InstanceView) -> bool:
+    """Whether EC2's answer leaves it possible that EC2 itself ended one of Karpenter's instances.
+
+    Only StateReason tells: state changes alone inflated counts of Spot interruptions more than a hundredfold elsewhere
+    (terraform-aws-github-runner#5244).
+    """
+    if view.answer is not Answer.OK:
+        return True
+    if view.nodepool is None:
+        return False
+    return view.state_reason is None or view.state_reason.startswith("Server.")
+
+
+def poison_alert(rejection: Rejection, message: Message, home: Home, now: datetime) -> Alert | None:
+    """The alert on a body nobody can read: one an hour for each kind of defect. None for bodies that are merely ignored."""
+    if rejection.disposition is not Disposition.POISON:
+        return None
+    at = message.sent_at or now
+    return Alert(
+        id=f"poison/{home.account}/{home.region}/{at:%Y-%m-%dT%H}/{rejection.code}",
+        severity=Severity.WARNING,
+        title="A message in the audit queue is no event that can be read",
+        what=f"{rejection.reason[:1].upper()}{rejection.reason[1:]}.",
+        meaning=(
+            "If it was an interruption notice, the audit does not know which instance it was about, and Karpenter "
+            "deletes such a message without acting on it. The body is kept in the ledger."
+        ),
+        action="Find out who sends to the bus or the queue; more of the same kind within this hour are counted, not told.",
+        at=at,
+        fields=(("Defect", rejection.code), ("Message", message.id), ("SHA-256", rejection.digest[:16])),
+        runbook="poison-message",
+        source=f"rejection {rejection.digest}",
+    )

@@ -1,0 +1,229 @@
+"""One look at some instances: ask EC2, each instance's cluster and Karpenter's queue, and write down how each answered.
+
+Nothing here fails: an outage becomes an answer in the observation, so that what is known is kept and the rest is named.
+Kubernetes is asked for one list of NodeClaims per cluster and for the pods of at most ten affected nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from holdfast.errors import Denied, HoldfastError, NotFound, Throttled
+from holdfast.interruption.observation import (
+    MAX_BLOCKERS,
+    Answer,
+    Blocker,
+    BlockerReason,
+    ClusterView,
+    Condition,
+    InstanceView,
+    Observation,
+    QueueView,
+)
+from holdfast.karpenter.nodeclaim import NodeClaim
+from holdfast.karpenter.pods import (
+    Pod,
+    PodDisruptionBudget,
+    blocking_budget,
+    left_on_node,
+    refuses_disruption,
+)
+from holdfast.ports import Clusters, InstanceKey, Instances, Queues
+
+MAX_NODES = 10
+"""Nodes whose pods one look reads, per cluster (our share of the API server's attention)."""
+
+_CONDITIONS = ("Drained", "VolumesDetached", "InstanceTerminating")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An instance to look at. `cluster` is where it is known to belong; `deadline` tells which grace periods are too long.
+
+    `drain_over` spares the pods of a node whose drain is known to be over, or whose instance has ended.
+    """
+
+    key: InstanceKey
+    cluster: str | None = None
+    deadline: datetime | None = None
+    drain_over: bool = False
+
+
+def look_at(
+    requests: Sequence[Request], *, now: datetime, instances: Instances, clusters: Clusters, queues: Queues
+) -> Mapping[InstanceKey, Observation]:
+    """One observation per request, all at `now`."""
+    views = describe([request.key.instance_id for request in requests], instances)
+    groups: dict[str | None, list[Request]] = {}
+    for request in requests:
+        groups.setdefault(request.cluster or views[request.key.instance_id].cluster, []).append(request)
+    reachable = tuple(clusters.names())
+    kubernetes: dict[InstanceKey, ClusterView] = {}
+    queue_views: dict[str, QueueView] = {}
+    for cluster, members in groups.items():
+        if cluster is None:
+            kubernetes |= _search(members, reachable, now, clusters)
+        elif cluster in reachable:
+            kubernetes |= _look_into(cluster, members, now, clusters)
+        else:
+            reason = f"cluster {cluster} is not reachable from this function"
+            kubernetes |= {member.key: ClusterView(Answer.SKIPPED, reason, cluster=cluster) for member in members}
+    for cluster in {view.cluster for view in kubernetes.values() if view.cluster in reachable}:
+        queue_views[cluster] = queue_of(cluster, queues)
+    return {
+        request.key: Observation(
+            instance_id=request.key.instance_id,
+            at=now,
+            account=request.key.account,
+            region=request.key.region,
+            ec2=views[request.key.instance_id],
+            kubernetes=kubernetes[request.key],
+            queue=queue_views.get(kubernetes[request.key].cluster or ""),
+        )
+        for request in requests
+    }
+
+
+def describe(instance_ids: Sequence[str], instances: Instances) -> Mapping[str, InstanceView]:
+    """EC2's answer for every instance, or why there is none."""
+    try:
+        known = instances.describe(instance_ids)
+    except HoldfastError as error:
+        failed = InstanceView(_answer_of(error), str(error))
+        return dict.fromkeys(instance_ids, failed)
+    unknown = InstanceView(Answer.NOT_FOUND, "EC2 does not know this instance, or no longer")
+    return {instance_id: known.get(instance_id, unknown) for instance_id in instance_ids}
+
+
+def queue_of(cluster: str, queues: Queues) -> QueueView:
+    """The state of the cluster's interruption queue, or why it is not known."""
+    try:
+        return queues.depths(cluster)
+    except HoldfastError as error:
+        return QueueView(_answer_of(error), str(error))
+
+
+def _search(
+    members: Sequence[Request], reachable: Sequence[str], now: datetime, clusters: Clusters
+) -> dict[InstanceKey, ClusterView]:
+    """The clusters are asked one after the other for instances of which nobody said where they belong."""
+    if not reachable:
+        return {member.key: ClusterView(Answer.SKIPPED, "this function reaches no cluster") for member in members}
+    best: dict[InstanceKey, ClusterView] = {}
+    for cluster in reachable:
+        for key, view in _look_into(cluster, members, now, clusters).items():
+            held = best.get(key)
+            # Absent is an answer only when every cluster said so: a failed one outranks it.
+            if (
+                held is None
+                or view.answer is Answer.OK
+                or (held.answer is Answer.NOT_FOUND and view.answer is not Answer.NOT_FOUND)
+            ):
+                best[key] = view
+    several = len(reachable) > 1
+    return {
+        key: replace(view, cluster=None) if several and view.answer is not Answer.OK else view
+        for key, view in best.items()
+    }
+
+
+def _look_into(
+    cluster: str, members: Sequence[Request], now: datetime, clusters: Clusters
+) -> dict[InstanceKey, ClusterView]:
+    try:
+        claims = {claim.instance_id: claim for claim in clusters.nodeclaims(cluster) if claim.instance_id is not None}
+    except HoldfastError as error:
+        # A cluster without the CRDs is no answer about a NodeClaim: Karpenter may be gone, its nodes may not.
+        answer = Answer.ERROR if isinstance(error, NotFound) else _answer_of(error)
+        return {member.key: ClusterView(answer, str(error), cluster=cluster) for member in members}
+    views: dict[InstanceKey, ClusterView] = {}
+    nodes_read = 0
+    for member in members:
+        claim = claims.get(member.key.instance_id)
+        if claim is None:
+            views[member.key] = ClusterView(
+                Answer.NOT_FOUND, f"no NodeClaim in {cluster} has this instance", cluster=cluster
+            )
+            continue
+        view = _view(cluster, claim)
+        if member.drain_over or claim.node is None:
+            reason = "the drain is over" if member.drain_over else "the NodeClaim has no node yet"
+            view = replace(view, pods_answer=Answer.SKIPPED, pods_reason=reason)
+        elif nodes_read >= MAX_NODES:
+            view = replace(view, pods_answer=Answer.SKIPPED, pods_reason=f"only {MAX_NODES} nodes are read in one look")
+        else:
+            nodes_read += 1
+            view = _with_pods(view, cluster, claim.node, member.deadline, now, clusters)
+        views[member.key] = view
+    return views
+
+
+def _view(cluster: str, claim: NodeClaim) -> ClusterView:
+    return ClusterView(
+        answer=Answer.OK,
+        cluster=cluster,
+        nodeclaim=claim.name,
+        nodepool=claim.nodepool,
+        node=claim.node,
+        instance_type=claim.instance_type,
+        zone=claim.zone,
+        capacity_type=claim.capacity_type,
+        created_at=claim.created_at,
+        deleted_at=claim.deleted_at,
+        termination_at=claim.termination_at,
+        grace_period=None if claim.grace_period is None else int(claim.grace_period.total_seconds()),
+        conditions=tuple(
+            Condition(item.type, item.status, item.reason, item.since)
+            for item in claim.conditions
+            if item.type in _CONDITIONS
+        ),
+    )
+
+
+def _with_pods(
+    view: ClusterView, cluster: str, node: str, deadline: datetime | None, now: datetime, clusters: Clusters
+) -> ClusterView:
+    try:
+        left = left_on_node(clusters.pods(cluster, node))
+        budgets = clusters.disruption_budgets(cluster) if left else ()
+    except HoldfastError as error:
+        return replace(view, pods_answer=_answer_of(error), pods_reason=str(error))
+    blockers = [blocker for pod in left if (blocker := _blocker(pod, budgets, deadline, now)) is not None]
+    return replace(
+        view,
+        pods_answer=Answer.OK,
+        pods_left=len(left),
+        longest_grace=max((pod.grace for pod in left), default=0),
+        blockers=tuple(blockers[:MAX_BLOCKERS]),
+        blockers_unnamed=max(0, len(blockers) - MAX_BLOCKERS),
+    )
+
+
+def _blocker(
+    pod: Pod, budgets: Sequence[PodDisruptionBudget], deadline: datetime | None, now: datetime
+) -> Blocker | None:
+    held: Callable[[BlockerReason, str], Blocker] = lambda reason, detail: Blocker(  # noqa: E731 - four fields repeat
+        pod.namespace, pod.name, reason, detail, pod.owner
+    )
+    if refuses_disruption(pod):
+        return held(BlockerReason.DO_NOT_DISRUPT, f"karpenter.sh/do-not-disrupt={pod.do_not_disrupt}")
+    budget = blocking_budget(pod, budgets)
+    if budget is not None:
+        return held(BlockerReason.PDB, f"PodDisruptionBudget {budget.name} allows 0 disruptions")
+    if deadline is not None and pod.grace > max(0.0, (deadline - now).total_seconds()):
+        return held(BlockerReason.GRACE_PERIOD, f"terminationGracePeriodSeconds {pod.grace}")
+    return None
+
+
+def _answer_of(error: HoldfastError) -> Answer:
+    match error:
+        case Throttled():
+            return Answer.THROTTLED
+        case Denied():
+            return Answer.DENIED
+        case NotFound():
+            return Answer.NOT_FOUND
+        case _:
+            return Answer.ERROR

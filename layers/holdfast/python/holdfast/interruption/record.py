@@ -1,0 +1,28 @@
+"""A judged case as the ledger keeps it and as the command line shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from holdfast.interruption.case import Case
+from holdfast.interruption.verdict import Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRecord:
+    """A case with its judgement and the time it was judged at."""
+
+    case: Case
+    judgement: Judgement
+    judged_at: datetime
+
+    @property
+    def happened_at(self) -> datetime | None:
+        """The time the case is filed under: its warning, else its end, else the first evidence of it."""
+        case = self.case
+        return case.warned_at or case.ended_at or case.closed_at or case.rebalance_at or case.first_look
+
+    def same_as(self, other: CaseRecord | None) -> bool:
+        """Whether the other record says the same, whenever it was judged."""
+        return other is not None and other.case == self.case and other.judgement == self.judgement

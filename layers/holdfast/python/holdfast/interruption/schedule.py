@@ -1,0 +1,44 @@
+"""When to look at a case. Looks and deadlines derive from event time, so a late look collapses all that are overdue.
+
+Around a Spot deadline this gives looks 0, 20, 60, 110, 135, 300 and 600 s after the warning: the objects of a drained
+node vanish seconds after its end, so the drain is visible only in between.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from holdfast.interruption.case import RUNNING_AFTER, Case
+
+AFTER_WARNING = tuple(timedelta(seconds=seconds) for seconds in (0, 20, 60, 110, 135, 300, 600))
+AFTER_DEADLINE = (timedelta(seconds=15), timedelta(seconds=180), RUNNING_AFTER)
+UNWARNED_AFTER = timedelta(minutes=15)
+"""How long a warning may come after the end of the instance before the interruption counts as unwarned."""
+AFTER_END = (timedelta(seconds=20), timedelta(seconds=300), UNWARNED_AFTER)
+
+
+AFTER_OUTAGE = tuple(timedelta(minutes=minutes) for minutes in (15, 25, 40))
+"""Further looks when the last one found EC2 or Kubernetes silent. EC2 forgets an instance about an hour after its end."""
+
+
+def look_times(case: Case) -> tuple[datetime, ...]:
+    """All points in time at which the case should be looked at, ascending; empty when there is nothing to wait for."""
+    if case.replay or case.foreign is not None:
+        return ()
+    if case.warned_at is not None:
+        times = {case.warned_at + offset for offset in AFTER_WARNING}
+        if case.deadline is not None:
+            times |= {case.deadline + offset for offset in AFTER_DEADLINE}
+    elif case.ended_at is not None:
+        times = {case.ended_at + offset for offset in AFTER_END}
+    else:
+        return ()
+    if case.blind:
+        times |= {max(times) + offset for offset in AFTER_OUTAGE}
+    return tuple(sorted(times))
+
+
+def next_look(case: Case) -> datetime | None:
+    """The first planned look after the last one made, or None when all have been made."""
+    last = case.last_look
+    return next((moment for moment in look_times(case) if last is None or moment > last), None)

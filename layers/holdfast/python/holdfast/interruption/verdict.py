@@ -1,0 +1,438 @@
+"""From a case to a verdict: did Karpenter get the pods off in time, and if not, why.
+
+Precedence, highest first:
+
+1. FOREIGN: not an instance of our clusters.
+2. Without a warning: UNWARNED when EC2 took the instance, GHOST when its NodeClaim outlived it, else NOT_APPLICABLE.
+3. NOT_APPLICABLE: a Health notice that was closed before Karpenter acted on it.
+4. The table below over NodeClaim deletion x drain x end of the instance: 100 cells, each decided and reasoned.
+5. GHOST, where the table leaves only INCONCLUSIVE, SUPERSEDED or NOT_RECLAIMED; elsewhere it is a note.
+
+A cell says what its evidence proves and no more: where two truths fit, it is INCONCLUSIVE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import product
+from typing import Final
+
+from holdfast.interruption.case import START_WITHIN, TOLERANCE, Case, Deletion, Drained, End, Note
+from holdfast.interruption.observation import BlockerReason
+from holdfast.interruption.schedule import UNWARNED_AFTER
+from holdfast.times import format_time
+
+
+class Verdict(StrEnum):
+    """What became of an interruption."""
+
+    HANDLED_IN_TIME = "HANDLED_IN_TIME"
+    HANDLED_FORCED = "HANDLED_FORCED"
+    HANDLED_LATE = "HANDLED_LATE"
+    RECLAIMED_BEFORE_DRAIN = "RECLAIMED_BEFORE_DRAIN"
+    MISSED = "MISSED"
+    UNWARNED = "UNWARNED"
+    NOT_RECLAIMED = "NOT_RECLAIMED"
+    SUPERSEDED = "SUPERSEDED"
+    FOREIGN = "FOREIGN"
+    GHOST = "GHOST"
+    NOT_APPLICABLE = "NOT_APPLICABLE"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+class Cause(StrEnum):
+    """Why a drain was not in time (first group) or a warning not acted on (second group)."""
+
+    BLOCKED_BY_DO_NOT_DISRUPT = "BLOCKED_BY_DO_NOT_DISRUPT"
+    BLOCKED_BY_PDB = "BLOCKED_BY_PDB"
+    LONG_POD_GRACE = "LONG_POD_GRACE"
+    VOLUME_DETACH = "VOLUME_DETACH"
+    LATE_START = "LATE_START"
+    NO_NOTICE_WINDOW = "NO_NOTICE_WINDOW"
+
+    NOT_DELIVERED = "NOT_DELIVERED"
+    CONSUMER_ABSENT = "CONSUMER_ABSENT"
+    UNREADABLE_MESSAGE = "UNREADABLE_MESSAGE"
+
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict with the sentence that carries it. `final` is False while a later look may still change it."""
+
+    verdict: Verdict
+    cause: Cause | None
+    reason: str
+    final: bool
+    notes: tuple[Note, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of the decision table."""
+
+    verdict: Verdict
+    why: str
+
+
+_V = Verdict
+_CONTRADICTS = Cell(
+    _V.INCONCLUSIVE, "a finished drain without a deletion in time contradicts itself; a clock may be off"
+)
+_BEFORE = Cell(_V.SUPERSEDED, "Karpenter was already removing the node before the warning came")
+
+_IN_TIME: Mapping[tuple[Drained, End], Cell] = {
+    (Drained.IN_TIME, End.CONTROLLER): Cell(
+        _V.HANDLED_IN_TIME, "Karpenter drained the node and ended the instance before the deadline"
+    ),
+    (Drained.IN_TIME, End.OTHER_CLIENT): Cell(
+        _V.HANDLED_IN_TIME,
+        "the node was drained before the deadline; then somebody other than Karpenter ended the instance",
+    ),
+    (Drained.IN_TIME, End.SERVER): Cell(
+        _V.HANDLED_IN_TIME,
+        "the pods were off before the deadline; EC2 took the instance while Karpenter was finishing up",
+    ),
+    (Drained.IN_TIME, End.RUNNING): Cell(
+        _V.HANDLED_IN_TIME, "the node was drained before the deadline, though EC2 never took the instance"
+    ),
+    (Drained.IN_TIME, End.UNKNOWN): Cell(_V.HANDLED_IN_TIME, "the node was drained before the deadline"),
+    (Drained.LATE, End.CONTROLLER): Cell(
+        _V.HANDLED_LATE, "Karpenter finished the drain only after the deadline, on a machine that outlived it"
+    ),
+    (Drained.LATE, End.OTHER_CLIENT): Cell(
+        _V.HANDLED_LATE,
+        "the drain finished after the deadline; somebody other than Karpenter ended the instance",
+    ),
+    (Drained.LATE, End.SERVER): Cell(
+        _V.HANDLED_LATE, "the drain finished after the deadline, yet before EC2 took the instance"
+    ),
+    (Drained.LATE, End.RUNNING): Cell(
+        _V.HANDLED_LATE, "the drain finished after the deadline; EC2 never took the instance"
+    ),
+    (Drained.LATE, End.UNKNOWN): Cell(
+        _V.INCONCLUSIVE,
+        "the drain ended after the deadline, but whether EC2 had taken the instance by then is not known",
+    ),
+    (Drained.SEEN_FALSE, End.CONTROLLER): Cell(
+        _V.HANDLED_FORCED,
+        "Karpenter ended the instance before its drain was over: a grace period cut the pods off",
+    ),
+    (Drained.SEEN_FALSE, End.OTHER_CLIENT): Cell(
+        _V.SUPERSEDED, "somebody other than Karpenter ended the instance during the drain, before EC2 could"
+    ),
+    (Drained.SEEN_FALSE, End.SERVER): Cell(
+        _V.RECLAIMED_BEFORE_DRAIN, "EC2 took the instance while pods were still on it"
+    ),
+    (Drained.SEEN_FALSE, End.RUNNING): Cell(
+        _V.NOT_RECLAIMED, "EC2 did not take the instance; its drain is still not over"
+    ),
+    (Drained.SEEN_FALSE, End.UNKNOWN): Cell(
+        _V.INCONCLUSIVE,
+        "the drain was not over at the deadline, but who ended the instance, and when, is not known",
+    ),
+    (Drained.UNSEEN, End.CONTROLLER): Cell(
+        _V.INCONCLUSIVE,
+        "Karpenter ended the instance, but a grace period may have cut the pods off: no look saw the drain",
+    ),
+    (Drained.UNSEEN, End.OTHER_CLIENT): Cell(
+        _V.SUPERSEDED,
+        "somebody other than Karpenter ended the instance after the drain had begun, before EC2 could",
+    ),
+    (Drained.UNSEEN, End.SERVER): Cell(
+        _V.RECLAIMED_BEFORE_DRAIN, "EC2 took the instance, and no look saw the drain finished"
+    ),
+    (Drained.UNSEEN, End.RUNNING): Cell(
+        _V.INCONCLUSIVE, "EC2 did not take the instance, and no look saw whether the drain finished"
+    ),
+    (Drained.UNSEEN, End.UNKNOWN): Cell(
+        _V.INCONCLUSIVE, "Karpenter began in time, but neither the drain nor the end of the instance was seen"
+    ),
+}
+
+_LATE: Mapping[tuple[Drained, End], Cell] = {
+    **{(Drained.IN_TIME, end): _CONTRADICTS for end in End},
+    (Drained.LATE, End.CONTROLLER): Cell(
+        _V.HANDLED_LATE,
+        "Karpenter began only after the deadline and then drained the node and ended the instance",
+    ),
+    (Drained.LATE, End.OTHER_CLIENT): Cell(
+        _V.HANDLED_LATE, "Karpenter began and drained after the deadline; somebody else ended the instance"
+    ),
+    (Drained.LATE, End.SERVER): Cell(
+        _V.HANDLED_LATE, "Karpenter began and drained after the deadline, yet before EC2 took the instance"
+    ),
+    (Drained.LATE, End.RUNNING): Cell(
+        _V.HANDLED_LATE, "Karpenter began and drained after the deadline; EC2 never took the instance"
+    ),
+    (Drained.LATE, End.UNKNOWN): Cell(
+        _V.INCONCLUSIVE,
+        "Karpenter began after the deadline; whether EC2 had taken the instance before the drain is not known",
+    ),
+    (Drained.SEEN_FALSE, End.CONTROLLER): Cell(
+        _V.HANDLED_LATE,
+        "Karpenter began only after the deadline and ended the instance before its drain was over",
+    ),
+    (Drained.SEEN_FALSE, End.OTHER_CLIENT): Cell(
+        _V.SUPERSEDED, "nothing had begun by the deadline; somebody other than Karpenter ended the instance"
+    ),
+    (Drained.SEEN_FALSE, End.SERVER): Cell(
+        _V.MISSED,
+        "nothing had begun by the deadline; the NodeClaim was deleted only when EC2 was already taking the instance",
+    ),
+    (Drained.SEEN_FALSE, End.RUNNING): Cell(
+        _V.NOT_RECLAIMED, "EC2 did not take the instance; Karpenter began after the deadline and is not done"
+    ),
+    (Drained.SEEN_FALSE, End.UNKNOWN): Cell(
+        _V.INCONCLUSIVE, "Karpenter began after the deadline; who ended the instance is not known"
+    ),
+    (Drained.UNSEEN, End.CONTROLLER): Cell(
+        _V.HANDLED_LATE, "Karpenter began only after the deadline and ended the instance itself"
+    ),
+    (Drained.UNSEEN, End.OTHER_CLIENT): Cell(
+        _V.SUPERSEDED, "nothing had begun by the deadline; somebody other than Karpenter ended the instance"
+    ),
+    (Drained.UNSEEN, End.SERVER): Cell(
+        _V.MISSED,
+        "nothing had begun by the deadline; the NodeClaim was deleted only when EC2 was already taking the instance",
+    ),
+    (Drained.UNSEEN, End.RUNNING): Cell(
+        _V.INCONCLUSIVE, "Karpenter began after the deadline, and no look saw whether the drain finished"
+    ),
+    (Drained.UNSEEN, End.UNKNOWN): Cell(
+        _V.INCONCLUSIVE,
+        "Karpenter began after the deadline; neither the drain nor the end of the instance was seen",
+    ),
+}
+
+_NOT_DELETING_ENDS: Mapping[End, Cell] = {
+    End.CONTROLLER: Cell(
+        _V.HANDLED_LATE, "nothing had begun by the deadline; later Karpenter ended the instance itself"
+    ),
+    End.OTHER_CLIENT: Cell(
+        _V.SUPERSEDED, "nothing had begun by the deadline; somebody other than Karpenter ended the instance"
+    ),
+    End.SERVER: Cell(_V.MISSED, "Karpenter did nothing by the deadline, and EC2 took the instance"),
+    End.RUNNING: Cell(_V.NOT_RECLAIMED, "Karpenter did nothing, and EC2 did not take the instance either"),
+    End.UNKNOWN: Cell(
+        _V.INCONCLUSIVE, "Karpenter did nothing by the deadline; what became of the instance is not known"
+    ),
+}
+
+_UNSEEN_ENDS: Mapping[End, Cell] = {
+    End.CONTROLLER: Cell(
+        _V.INCONCLUSIVE,
+        "Karpenter ended the instance, but no look saw when it began or whether the drain finished",
+    ),
+    End.OTHER_CLIENT: Cell(
+        _V.INCONCLUSIVE,
+        "somebody other than Karpenter ended the instance; whether it had been drained before was not seen",
+    ),
+    End.SERVER: Cell(_V.INCONCLUSIVE, "EC2 took the instance; whether Karpenter had begun was not seen"),
+    End.RUNNING: Cell(_V.INCONCLUSIVE, "EC2 did not take the instance; whether Karpenter drained it was not seen"),
+    End.UNKNOWN: Cell(_V.INCONCLUSIVE, "neither Karpenter's work nor the end of the instance was seen"),
+}
+
+TABLE: Final[Mapping[tuple[Deletion, Drained, End], Cell]] = {
+    **{(Deletion.BEFORE_WARNING, drained, end): _BEFORE for drained, end in product(Drained, End)},
+    **{(Deletion.IN_TIME, drained, end): cell for (drained, end), cell in _IN_TIME.items()},
+    **{(Deletion.LATE, drained, end): cell for (drained, end), cell in _LATE.items()},
+    **{
+        (Deletion.NOT_DELETING, drained, end): _CONTRADICTS
+        if drained in {Drained.IN_TIME, Drained.LATE}
+        else _NOT_DELETING_ENDS[end]
+        for drained, end in product(Drained, End)
+    },
+    **{
+        (Deletion.UNSEEN, drained, end): _CONTRADICTS
+        if drained in {Drained.IN_TIME, Drained.LATE}
+        else _UNSEEN_ENDS[end]
+        for drained, end in product(Drained, End)
+    },
+}
+"""The decision table: every combination of deletion, drain and end has exactly one cell."""
+
+_WEAKER_THAN_GHOST = frozenset({_V.INCONCLUSIVE, _V.SUPERSEDED, _V.NOT_RECLAIMED})
+
+
+def judge(case: Case, now: datetime, *, exhausted: bool) -> Judgement:
+    """The verdict that the case's evidence carries at `now`. `exhausted` says that no further look is planned."""
+    verdict, why = _decide(case, now)
+    cause = _cause(case, verdict)
+    reason = _sentence(case, why, verdict, cause)
+    return Judgement(
+        verdict=verdict,
+        cause=cause,
+        reason=reason,
+        final=exhausted or _settled(case, verdict, now),
+        notes=case.notes,
+        missing=case.missing if verdict is _V.INCONCLUSIVE else (),
+    )
+
+
+def _decide(case: Case, now: datetime) -> tuple[Verdict, str]:
+    if case.foreign is not None:
+        return _V.FOREIGN, f"the instance is none of ours: {case.foreign}"
+    if case.warned_at is None:
+        return _unwarned(case, now)
+    if (
+        case.closed_at is not None
+        and case.deletion in {Deletion.UNSEEN, Deletion.NOT_DELETING}
+        and case.end is not End.SERVER
+    ):
+        return _V.NOT_APPLICABLE, "AWS closed the notice before anything was done about it"
+    cell = TABLE[case.deletion, case.drained, case.end]
+    verdict, why = cell.verdict, cell.why
+    if case.end is End.CONTROLLER and case.ended_at is not None and case.deadline is not None:
+        over = case.ended_at > case.deadline + TOLERANCE
+        if verdict is _V.HANDLED_FORCED and over:
+            verdict, why = (
+                _V.HANDLED_LATE,
+                "Karpenter ended the instance after the deadline, before its drain was over",
+            )
+        elif case.deletion is Deletion.NOT_DELETING and not over:
+            verdict, why = (
+                _V.INCONCLUSIVE,
+                "Karpenter ended the instance before the deadline, yet was later seen not to have begun",
+            )
+    if case.ghost and verdict in _WEAKER_THAN_GHOST:
+        return _V.GHOST, "the NodeClaim is still there ten minutes after the instance was gone"
+    return verdict, why
+
+
+def _unwarned(case: Case, now: datetime) -> tuple[Verdict, str]:
+    if case.end is End.SERVER:
+        if case.ended_at is not None and now < case.ended_at + UNWARNED_AFTER:
+            return _V.INCONCLUSIVE, "EC2 took the instance; a warning may still arrive"
+        return _V.UNWARNED, "EC2 took the instance without a warning that reached the default event bus"
+    if case.ghost:
+        return _V.GHOST, "the NodeClaim is still there ten minutes after the instance was gone"
+    if case.closed_at is not None:
+        return _V.NOT_APPLICABLE, "the only notice is AWS closing an event: there was nothing to do"
+    if case.ended_at is None:
+        return _V.NOT_APPLICABLE, "nothing announced an interruption and the instance did not end"
+    if case.end is End.UNKNOWN:
+        return _V.INCONCLUSIVE, "the instance ended without a warning, and why is not known"
+    return _V.NOT_APPLICABLE, "a client ended the instance: an ordinary termination, no interruption"
+
+
+def _settled(case: Case, verdict: Verdict, now: datetime) -> bool:
+    """Whether no further evidence is expected to change the verdict."""
+    if verdict in {_V.FOREIGN, _V.NOT_APPLICABLE, _V.UNWARNED, _V.GHOST}:
+        return True
+    if verdict in {_V.INCONCLUSIVE, _V.NOT_RECLAIMED}:
+        return False
+    if case.deletion is Deletion.BEFORE_WARNING:
+        return True
+    if verdict is _V.HANDLED_IN_TIME and case.drained_at is not None:
+        return True
+    return case.ended_at is not None and case.ended_at <= now and case.cluster_seen_after_end
+
+
+def _cause(case: Case, verdict: Verdict) -> Cause | None:
+    if verdict in {_V.RECLAIMED_BEFORE_DRAIN, _V.HANDLED_FORCED, _V.HANDLED_LATE}:
+        return _drain_cause(case)
+    if verdict is _V.MISSED:
+        if Note.UNREADABLE_BY_KARPENTER in case.notes:
+            return Cause.UNREADABLE_MESSAGE
+        if case.queue_undelivered:
+            return Cause.NOT_DELIVERED
+        if case.queue_visible:
+            return Cause.CONSUMER_ABSENT
+        return Cause.UNKNOWN
+    return None
+
+
+def _drain_cause(case: Case) -> Cause:
+    reasons = {blocker.reason for blocker in case.blockers}
+    if BlockerReason.DO_NOT_DISRUPT in reasons:
+        return Cause.BLOCKED_BY_DO_NOT_DISRUPT
+    if BlockerReason.PDB in reasons:
+        return Cause.BLOCKED_BY_PDB
+    if BlockerReason.GRACE_PERIOD in reasons:
+        return Cause.LONG_POD_GRACE
+    if case.pods_left == 0 and case.volumes_detached is False:
+        return Cause.VOLUME_DETACH
+    if Note.NO_NOTICE_WINDOW in case.notes:
+        return Cause.NO_NOTICE_WINDOW
+    if (
+        case.deleted_at is not None
+        and case.warned_at is not None
+        and case.deleted_at > case.warned_at + START_WITHIN + TOLERANCE
+    ):
+        return Cause.LATE_START
+    return Cause.UNKNOWN
+
+
+def _sentence(case: Case, why: str, verdict: Verdict, cause: Cause | None) -> str:
+    parts = [why[0].upper() + why[1:]]
+    times = _times(case)
+    if times:
+        parts.append(f" ({times})")
+    parts.append(".")
+    explained = _explain(case, cause)
+    if explained:
+        parts.append(f" {explained}")
+    if verdict is _V.INCONCLUSIVE and case.missing:
+        parts.append(f" Not known: {'; '.join(case.missing)}.")
+    return "".join(parts)
+
+
+def _times(case: Case) -> str:
+    said: list[str] = []
+    origin = case.warned_at or case.ended_at
+    if case.warned_at is not None:
+        said.append(f"warned {format_time(case.warned_at)}")
+    for name, moment in (
+        ("NodeClaim deleted", case.deleted_at),
+        ("drained", case.drained_at),
+        ("ended", case.ended_at),
+    ):
+        if moment is not None and origin is not None:
+            said.append(
+                f"{name} {_offset(moment - origin)}" if case.warned_at is not None else f"{name} {format_time(moment)}"
+            )
+    if case.deadline is not None and case.warned_at is not None:
+        said.append(f"deadline {_offset(case.deadline - case.warned_at)}")
+    return ", ".join(said)
+
+
+def _offset(delta: timedelta) -> str:
+    return f"{delta.total_seconds():+.0f} s"
+
+
+def _explain(case: Case, cause: Cause | None) -> str:
+    match cause:
+        case Cause.BLOCKED_BY_DO_NOT_DISRUPT:
+            return f"Held by karpenter.sh/do-not-disrupt on {_pods(case, BlockerReason.DO_NOT_DISRUPT)}."
+        case Cause.BLOCKED_BY_PDB:
+            return f"Held by a PodDisruptionBudget that allowed no disruption: {_pods(case, BlockerReason.PDB)}."
+        case Cause.LONG_POD_GRACE:
+            return f"The grace period of {_pods(case, BlockerReason.GRACE_PERIOD)} was longer than the time left."
+        case Cause.VOLUME_DETACH:
+            return "The pods were gone; a volume was still detaching."
+        case Cause.LATE_START:
+            return "Karpenter began more than 30 s after the warning."
+        case Cause.NO_NOTICE_WINDOW:
+            return "Hibernation begins with the notice: there was no time to drain."
+        case Cause.NOT_DELIVERED:
+            return f"EventBridge could not deliver to Karpenter's queue: {case.queue_undelivered} events are in the dead-letter queue."
+        case Cause.CONSUMER_ABSENT:
+            return f"{case.queue_visible} messages wait in Karpenter's queue: nobody reads it."
+        case Cause.UNREADABLE_MESSAGE:
+            return "The message had a shape that Karpenter drops without acting on it."
+        case Cause.UNKNOWN:
+            return "What held it up was not seen."
+        case None:
+            return ""
+
+
+def _pods(case: Case, reason: BlockerReason) -> str:
+    held = [blocker for blocker in case.blockers if blocker.reason is reason]
+    named = ", ".join(f"{blocker.namespace}/{blocker.pod} ({blocker.detail})" for blocker in held[:3])
+    return named if len(held) <= 3 else f"{named} and {len(held) - 3} more"
