@@ -160,7 +160,7 @@ def _unknown_key(path: Path, document: Document) -> Problem:
     near = _near_key(path)
     if near is not None:
         return _problem(path, document, "is not a setting", near)
-    elsewhere = next((place for place, _ in keys() if place.rpartition(".")[2] == key), None)
+    elsewhere = next((place for place in keys() if place.rpartition(".")[2] == key), None)
     if elsewhere is not None:
         return _problem(path, document, "is not a setting here", elsewhere)
     known = ", ".join(known for known in section.get("properties", ()) if known != "$schema")

@@ -87,14 +87,14 @@ def resolved(schema: Schema) -> Schema:
     return schema
 
 
-def keys(schema: Schema | None = None, before: str = "") -> Iterator[tuple[str, Schema]]:
-    """Every key that a file may have, as `clusters[].queue.retention`, with its schema; sections come first."""
+def keys(schema: Schema | None = None, before: str = "") -> Iterator[str]:
+    """Every key that a file may have, as `clusters[].queue.retention`."""
     for key, below in resolved(schema or _schema()).get("properties", {}).items():
-        place, inner = f"{before}{key}", resolved(below)
-        yield place, inner
-        yield from keys(inner, f"{place}.") if "properties" in inner else ()
-        if "properties" in resolved(inner.get("items", {})):
-            yield from keys(inner["items"], f"{place}[].")
+        inner = resolved(below)
+        yield f"{before}{key}"
+        yield from keys(inner, f"{before}{key}.")
+        if "items" in inner:
+            yield from keys(inner["items"], f"{before}{key}[].")
 
 
 def choices(schema: Schema) -> list[Any]:
@@ -107,6 +107,8 @@ def expected(schema: Schema) -> str:
     listed = choices(schema)
     if listed:
         return "one of " + ", ".join(str(choice) for choice in listed)
+    if "x-shortest" in schema:
+        return f"a duration from {schema['x-shortest']} to {schema['x-longest']}"
     match schema.get("type"):
         case "integer":
             return f"a whole number from {schema['minimum']} to {schema['maximum']}"
@@ -114,7 +116,7 @@ def expected(schema: Schema) -> str:
             return "true or false"
         case "array":
             least, most = schema.get("minItems", 0), schema.get("maxItems")
-            return f"a list of {least} to {most} items" if most else f"a list of at least {least} items"
+            return f"a list of {least} to {most}" if most else f"a list of {least} or more"
         case "object":
             return "a mapping of keys to values"
         case _:

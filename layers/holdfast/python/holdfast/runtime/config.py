@@ -32,6 +32,7 @@ from holdfast.runtime import names
 from holdfast.runtime.config_types import (
     SQS_MANAGED,
     AccountId,
+    Between,
     ClusterName,
     Duration,
     Encryption,
@@ -51,7 +52,6 @@ from holdfast.runtime.config_types import (
     TagValue,
     VpcId,
     arn_part,
-    between,
     format_duration,
     partition_of,
     problem,
@@ -162,12 +162,12 @@ class Queue(Section):
         le=1000,
         description="How often Karpenter may receive a message before it goes to the dead-letter queue.",
     )
-    retention: Annotated[Duration, between(_MINUTE, 4 * _HOUR, "after that no interruption notice is of use")] = Field(
+    retention: Annotated[Duration, Between(_MINUTE, 4 * _HOUR, "after that no interruption notice is of use")] = Field(
         default=timedelta(seconds=300),
         description="How long a message waits for Karpenter. Longer than maxReceiveCount x 20s. Where AWS"
         " Health notices matter 15m to 1h is better: what comes while Karpenter is down is lost after it.",
     )
-    dead_letter_retention: Annotated[Duration, between(_MINUTE, 14 * _DAY, "the limits of SQS")] = Field(
+    dead_letter_retention: Annotated[Duration, Between(_MINUTE, 14 * _DAY, "the limits of SQS")] = Field(
         default=timedelta(days=14),
         description="How long the dead-letter queues keep a message. Longer than retention.",
     )
@@ -319,15 +319,15 @@ class Cluster(Section):
 class Audit(Section):
     """The interruption audit of one account and region, shared by all its clusters."""
 
-    function_timeout: Annotated[Duration, between(timedelta(seconds=1), 15 * _MINUTE, "the limits of Lambda")] = Field(
+    function_timeout: Annotated[Duration, Between(timedelta(seconds=1), 15 * _MINUTE, "the limits of Lambda")] = Field(
         default=timedelta(seconds=30),
         description="How long one run of the ingest or judge function may take.",
     )
-    queue_visibility_timeout: Annotated[Duration, between(timedelta(0), 12 * _HOUR, "the limits of SQS")] = Field(
+    queue_visibility_timeout: Annotated[Duration, Between(timedelta(0), 12 * _HOUR, "the limits of SQS")] = Field(
         default=timedelta(seconds=180),
         description="How long a message is hidden while it is worked on. At least 6 x functionTimeout.",
     )
-    queue_retention: Annotated[Duration, between(_MINUTE, 14 * _DAY, "the limits of SQS")] = Field(
+    queue_retention: Annotated[Duration, Between(_MINUTE, 14 * _DAY, "the limits of SQS")] = Field(
         default=timedelta(days=4), description="How long an event waits for the audit. Shorter than 14d."
     )
     archive_retention_days: StrictInt = Field(
@@ -416,7 +416,7 @@ def _few_tags(tags: dict[str, str]) -> dict[str, str]:
 
 
 class HoldfastConfig(Section):
-    """The whole configuration, checked: what is in an instance can be deployed."""
+    """The whole configuration of Holdfast."""
 
     model_config = ConfigDict(title="Holdfast configuration")
 

@@ -14,12 +14,14 @@ from typing import Annotated, Any
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     PlainSerializer,
     StrictStr,
     ValidationError,
     WithJsonSchema,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 
 class Partition(StrEnum):
@@ -142,15 +144,31 @@ Duration = Annotated[
 """A length of time in whole seconds, written as `300s`, `15m`, `1h30m` or `14d`."""
 
 
-def between(shortest: timedelta, longest: timedelta, source: str) -> AfterValidator:
-    """Bounds of a duration; `source` says whose they are."""
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Bounds of a duration, both allowed; `source` says whose they are. For `Annotated[Duration, Between(...)]`."""
 
-    def check(value: timedelta) -> timedelta:
-        if shortest <= value <= longest:
+    shortest: timedelta
+    longest: timedelta
+    source: str
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """The duration's validation, then this one."""
+        return core_schema.no_info_after_validator_function(self._check, handler(kind))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The bounds under keys of our own: JSON schema has none for a duration."""
+        return {
+            **handler(schema),
+            "x-shortest": format_duration(self.shortest),
+            "x-longest": format_duration(self.longest),
+        }
+
+    def _check(self, value: timedelta) -> timedelta:
+        if self.shortest <= value <= self.longest:
             return value
-        raise problem(f"must be from {format_duration(shortest)} to {format_duration(longest)} ({source})")
-
-    return AfterValidator(check)
+        bounds = f"from {format_duration(self.shortest)} to {format_duration(self.longest)}"
+        raise problem(f"must be {bounds} ({self.source})")
 
 
 # -- accounts, regions, partitions ---------------------------------------------------------------------------
