@@ -21,6 +21,8 @@ from holdfast_cli.sandbox.state import SandboxState, Service
 
 # A busy machine of two cores needs ten seconds at worst; nobody waits longer for a server that will not come.
 _READY_SECONDS = 60.0
+# No program has anything to save, and MiniStack waits for idle connections of its clients for ever.
+_GRACE_SECONDS = 1.0
 _LAUNCHER = Path(__file__).with_name("ministack_launcher.py")
 
 Progress = Callable[[str], None]
@@ -87,9 +89,7 @@ def stop(folder: Path | None = None) -> bool:
     sandbox = state.load(folder)
     if sandbox is None:
         return False
-    # In reverse: who uses a service is gone before it.
-    for service in reversed(list(sandbox.services.values())):
-        processes.stop([service.process])
+    processes.stop([service.process for service in sandbox.services.values()], grace=_GRACE_SECONDS)
     for folder_of_run in (sandbox.tmp, sandbox.home):
         if folder_of_run.exists():
             shutil.rmtree(folder_of_run)

@@ -65,9 +65,7 @@ def _teach_cloudformation() -> None:
     known = provisioners._RESOURCE_HANDLERS  # noqa: SLF001
     native = sorted(ours.keys() & known.keys())
     if native:
-        sys.exit(
-            f"MiniStack provisions {', '.join(native)} itself by now: remove our handler from {__file__}"
-        )
+        sys.exit(f"MiniStack provisions {', '.join(native)} itself by now: remove our handler from {__file__}")
     known.update(ours)
 
 
@@ -147,7 +145,7 @@ def _set_access_policies(props: _Json) -> None:
 def create_archive(logical_id: str, props: _Json, stack: str) -> tuple[str, _Json]:
     """The archive's name (what Ref gives) and its attributes."""
     from ministack.services import eventbridge  # noqa: PLC0415
-    from ministack.services.cloudformation.helpers import _physical_name  # noqa: PLC0415
+    from ministack.services.cloudformation.provisioners import _physical_name  # noqa: PLC0415
 
     # 48 characters: ArchiveName's limit in the API.
     name = props.get("ArchiveName") or _physical_name(stack, logical_id, max_len=48)
@@ -160,9 +158,7 @@ def create_archive(logical_id: str, props: _Json, stack: str) -> tuple[str, _Jso
     return name, {"Arn": answer["ArchiveArn"], "ArchiveName": name}
 
 
-def update_archive(
-    physical_id: str, old: _Json, new: _Json, stack: str, logical_id: str
-) -> tuple[str, _Json]:
+def update_archive(physical_id: str, old: _Json, new: _Json, stack: str, logical_id: str) -> tuple[str, _Json]:
     """As documented: ArchiveName and SourceArn replace the archive, the rest changes in place."""
     from ministack.services import eventbridge  # noqa: PLC0415
 
@@ -263,6 +259,7 @@ def deliver_events(events: list[_Json]) -> _Json:
                 "Resources": event.get("resources", []),
                 "Account": event["account"],
                 "Region": event["region"],
+                "ReplayName": event.get("replay-name"),
             }
             eventbridge._events_log_list().append(record)  # noqa: SLF001
             eventbridge._dispatch_event(record)  # noqa: SLF001
