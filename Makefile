@@ -10,6 +10,7 @@ BIN := .venv/bin
 # The four locks of the one environment. The sandbox's AWS has a fifth, for a Python of its own.
 LOCKS := layers/dependencies/requirements.txt stacks/requirements.txt cli/requirements.txt tests/requirements.txt
 SANDBOX_LOCK := cli/holdfast_cli/sandbox/requirements.txt
+PYTHON_LOCKED := .venv/.locked
 PYTHON_READY := .venv/.ready
 NODE_READY := node_modules/.ready
 
@@ -93,13 +94,16 @@ prerequisites:
 	@sh cli/setup/prerequisites.sh
 
 # A changed lock makes a new environment: a package that is no longer listed must not stay importable.
-$(PYTHON_READY): $(LOCKS) pyproject.toml .python-version | prerequisites
+$(PYTHON_LOCKED): $(LOCKS) .python-version | prerequisites
 	@echo "== Python environment in .venv (about two minutes the first time)"
 	@"$$(sh cli/setup/prerequisites.sh --python)" -m venv --clear .venv
 	@for lock in $(LOCKS); do \
 		echo "   installing $$lock"; \
 		$(BIN)/python -m pip install --quiet --no-compile --require-hashes -r "$$lock" || exit 1; \
 	done
+	@touch $@
+
+$(PYTHON_READY): $(PYTHON_LOCKED) pyproject.toml
 	@echo "   installing the holdfast command"
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@test -x $(BIN)/holdfast

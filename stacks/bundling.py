@@ -225,9 +225,7 @@ def prune(folder: Path, rules: list[PruneRule]) -> None:
     for rule in rules:
         found = set(folder.glob(rule.glob))
         if not found:
-            raise BundlingError(
-                f"prune.txt: {rule.glob} matches nothing in the layer; correct or remove the line"
-            )
+            raise BundlingError(f"prune.txt: {rule.glob} matches nothing in the layer; correct or remove the line")
         doomed = doomed - found if rule.keep else doomed | found
     for path in doomed:
         if path.is_dir():
@@ -239,13 +237,9 @@ def prune(folder: Path, rules: list[PruneRule]) -> None:
 def check_machine(folder: Path, architecture: str) -> None:
     """Make sure every ELF file is for ``architecture``. Raises BundlingError naming those that are not."""
     wanted = _ELF_MACHINE[_architecture(architecture)]
-    wrong = {
-        path: machine for path in _files(folder) if (machine := _elf_machine(path)) not in (None, wanted)
-    }
+    wrong = {path: machine for path in _files(folder) if (machine := _elf_machine(path)) not in (None, wanted)}
     if wrong:
-        listed = ", ".join(
-            f"{path.relative_to(folder)} (ELF machine {wrong[path]})" for path in sorted(wrong)
-        )
+        listed = ", ".join(f"{path.relative_to(folder)} (ELF machine {wrong[path]})" for path in sorted(wrong))
         raise BundlingError(f"not for {architecture}: {listed}; remove the build folder and build again")
 
 
@@ -293,9 +287,7 @@ def _compile(output: Path, *, installed_at: str) -> None:
         command, env={"PYTHONHASHSEED": "0"}, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        raise BundlingError(
-            f"Python {PYTHON[0]}.{PYTHON[1]} cannot compile all of {output}:\n{done.stdout.strip()}"
-        )
+        raise BundlingError(f"Python {PYTHON[0]}.{PYTHON[1]} cannot compile all of {output}:\n{done.stdout.strip()}")
 
 
 def _normalise(output: Path) -> None:
@@ -324,9 +316,7 @@ def _check_python() -> None:
 
 def _check_config(json_text: str) -> None:
     if Token.is_unresolved(json_text):
-        raise BundlingError(
-            "the configuration layer is written at synth: values CloudFormation resolves go elsewhere"
-        )
+        raise BundlingError("the configuration layer is written at synth: values CloudFormation resolves go elsewhere")
     try:
         json.loads(json_text)
     except ValueError as error:
@@ -353,9 +343,7 @@ def _words(words: type[StrEnum]) -> str:
 
 
 def _copy(source: Path, output: Path) -> None:
-    shutil.copytree(
-        source, output, dirs_exist_ok=True, ignore=None if source.is_relative_to(CACHE) else _NOT_SOURCE
-    )
+    shutil.copytree(source, output, dirs_exist_ok=True, ignore=None if source.is_relative_to(CACHE) else _NOT_SOURCE)
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -396,7 +384,7 @@ class _LocalBundling:
     def __init__(self, build: Callable[[Path], None]) -> None:
         self._build = build
 
-    def try_bundle(self, output_dir: str, **_options: object) -> bool:
+    def try_bundle(self, output_dir: str, *_options: object, **_more_options: object) -> bool:
         self._build(Path(output_dir))
         return True
 

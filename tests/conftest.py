@@ -13,10 +13,9 @@ TESTS = Path(__file__).parent
 LOOPBACK_LAYERS = {"adapters", "sandbox"}
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
 
-# Whatever could lead a test to a real account, a real cluster or through a proxy.
+# Whatever could lead a test to a real account or a real cluster.
 SCRUBBED_PREFIXES = ("AWS_", "CDK_", "KUBE", "HOLDFAST_", "POWERTOOLS_", "SLACK_")
-SCRUBBED = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"}
-DUMMY_AWS = {
+SAFE = {
     "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing",
     "AWS_SESSION_TOKEN": "testing",
@@ -26,6 +25,9 @@ DUMMY_AWS = {
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
     "AWS_EC2_METADATA_DISABLED": "true",
     "KUBECONFIG": os.devnull,
+    # pip may need the proxy of the person's network; what the tests start on loopback never does.
+    "NO_PROXY": ",".join(LOOPBACK),
+    "no_proxy": ",".join(LOOPBACK),
 }
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
@@ -44,12 +46,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def scrubbed_environment() -> Iterator[None]:
     """Dummy credentials for the whole session, so that fixtures of any scope see nothing else."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in SCRUBBED and not name.startswith(SCRUBBED_PREFIXES)
-    }
-    with mock.patch.dict(os.environ, kept | DUMMY_AWS, clear=True):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(SCRUBBED_PREFIXES)}
+    with mock.patch.dict(os.environ, kept | SAFE, clear=True):
         yield
 
 
