@@ -95,10 +95,13 @@ class Note(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What a verdict needs to know of a cluster: the role whose TerminateInstances calls are Karpenter's."""
+    """What a verdict needs to know of a cluster: the role whose TerminateInstances calls are Karpenter's.
+
+    Without the role (None: a case judged from files alone), CloudTrail's caller tells nothing.
+    """
 
     name: str
-    controller_role_arn: str
+    controller_role_arn: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +418,7 @@ def _end(
     if code is None and (evicted or statuses & {"instance-terminated-by-experiment", "instance-stopped-by-experiment"}):
         return End.SERVER
     callers = {fact.actor for fact in facts if fact.kind is Kind.TERMINATE_CALL}
-    if callers and cluster is not None:
+    if callers and cluster is not None and cluster.controller_role_arn is not None:
         return End.CONTROLLER if cluster.controller_role_arn in callers else End.OTHER_CLIENT
     if code is not None or "instance-terminated-by-user" in statuses:
         if code == "Client.InstanceInitiatedShutdown":
