@@ -169,7 +169,7 @@ def build_function(name: str, output: Path) -> None:
 def built_dependencies(architecture: str) -> Path:
     """A folder with the dependency layer, built at most once for the same lock, prune list and rules.
 
-    Synth, tests, benchmarks and the sandbox share it. Processes that ask at the same time wait for one build.
+    Synth, tests and benchmarks share it. Processes that ask at the same time wait for one build.
     """
     machine = _architecture(architecture)
     built = CACHE / f"dependencies-{machine}-{dependencies_fingerprint(machine)[:16]}"
