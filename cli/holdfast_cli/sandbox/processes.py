@@ -16,6 +16,7 @@ from holdfast_cli.sandbox.errors import SandboxError
 
 _POLL_SECONDS = 0.05
 _LOG_TAIL_LINES = 15
+_KILL_SECONDS = 5.0  # nothing survives SIGKILL, but a busy machine takes its time
 
 # Children of this very process: it must reap them, or they stay as zombies and keep their pids.
 _children: dict[int, subprocess.Popen[bytes]] = {}
@@ -118,7 +119,7 @@ def stop(processes: Sequence[ManagedProcess], *, grace: float = 5.0) -> None:
     for process in running:
         # Also when the leader is gone: what it started shares its group (functions that still run, say).
         _signal_group(process, signal.SIGKILL)
-    if not _wait_until(lambda: not any(alive(process) for process in running), grace):
+    if not _wait_until(lambda: not any(alive(process) for process in running), _KILL_SECONDS):
         left = ", ".join(f"{process.name} (pid {process.pid})" for process in running if alive(process))
         raise SandboxError(f"still running after SIGKILL: {left}")
 
