@@ -86,7 +86,7 @@ _CAUSE_ACTIONS: Mapping[Cause, str] = {
     Cause.BLOCKED_BY_PDB: "Give the PodDisruptionBudget room: more replicas, or maxUnavailable of at least 1.",
     Cause.BLOCKED_BY_DO_NOT_DISRUPT: "Keep pods with karpenter.sh/do-not-disrupt off Spot nodes: EC2 does not wait for them.",
     Cause.LONG_POD_GRACE: "Bring terminationGracePeriodSeconds of these pods below about 90 s, or run them on On-Demand.",
-    Cause.NOT_DELIVERED: "Read the target dead-letter queue: its messages name the rule and the error, often the queue policy or a KMS key.",
+    Cause.NOT_DELIVERED: "Read the target dead-letter queue: its messages name rule and error, often the queue policy or a KMS key.",
     Cause.CONSUMER_ABSENT: "Set settings.interruptionQueue in Karpenter's Helm values to the queue's name, and check that its pod runs.",
     Cause.UNREADABLE_MESSAGE: "Keep the event body; report it to Karpenter. Holdfast reads it, Karpenter 1.14 does not.",
     Cause.LATE_START: "See what kept Karpenter: its leader election, its log, and how many messages its queue held.",

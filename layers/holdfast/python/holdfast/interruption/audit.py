@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.interruption.announce import alert_of, told_mark
 from holdfast.interruption.case import Case, Drained, Scope, fold
 from holdfast.interruption.look import Request, look_at
-from holdfast.interruption.observation import Observation
+from holdfast.interruption.observation import Answer, Observation
 from holdfast.interruption.record import CaseRecord
 from holdfast.interruption.schedule import next_look
 from holdfast.interruption.verdict import judge
@@ -71,7 +71,24 @@ def audit(
             failed[key] = str(error)
 
     requests = [request for history in histories.values() if (request := _due(history, now, scope)) is not None]
-    seen = look_at(requests, now=now, instances=instances, clusters=clusters, queues=queues) if requests else {}
+    elsewhere = sorted(scope.clusters.keys() - set(clusters.names()))
+    seen: dict[InstanceKey, Observation] = {}
+    forwarded: list[Look] = []
+    if requests:
+        found = look_at(requests, now=now, instances=instances, clusters=clusters, queues=queues, elsewhere=elsewhere)
+        for key, observation in found.items():
+            cluster = _belongs_elsewhere(observation, elsewhere)
+            if cluster is None:
+                seen[key] = observation
+            else:
+                # The function in that cluster's network looks instead, and has everything still to find out.
+                forwarded.append(Look(key, now, cluster))
+                del histories[key]
+    if forwarded:
+        try:
+            looks.send(forwarded, now=now)
+        except HoldfastError as error:
+            failed |= {look.key: f"forwarding the look to {look.cluster}'s network: {error}" for look in forwarded}
     judged: list[CaseRecord] = []
     told: list[str] = []
     ahead: list[Look] = []
@@ -135,6 +152,12 @@ def _due(history: History, now: datetime, scope: Scope) -> Request | None:
         deadline=case.deadline,
         drain_over=case.drained in {Drained.IN_TIME, Drained.LATE} or case.ended_at is not None,
     )
+
+
+def _belongs_elsewhere(observation: Observation, elsewhere: Sequence[str]) -> str | None:
+    """The configured cluster that the instance belongs to, if this function cannot reach it."""
+    view = observation.kubernetes
+    return view.cluster if view is not None and view.answer is Answer.SKIPPED and view.cluster in elsewhere else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,8 @@ class Case:
     """One run of one instance, with all that is known of its interruption. Times are UTC; None means not known.
 
     `cycle` is `0`, or the LaunchTime of the run for instances that stop and start again. `warned_at` is the first
-    warning, `deadline` the time EC2 announced. `blind` says that the last look got no answer from EC2 or Kubernetes. `notes` are remarks, `missing` the evidence a better verdict would need.
+    warning, `deadline` the time EC2 announced. `blind` says that the last look got no answer from EC2 or Kubernetes.
+    `notes` are remarks, `missing` the evidence a better verdict would need.
     """
 
     account: str

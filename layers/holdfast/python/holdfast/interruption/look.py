@@ -52,9 +52,15 @@ class Request:
 
 
 def look_at(
-    requests: Sequence[Request], *, now: datetime, instances: Instances, clusters: Clusters, queues: Queues
+    requests: Sequence[Request],
+    *,
+    now: datetime,
+    instances: Instances,
+    clusters: Clusters,
+    queues: Queues,
+    elsewhere: Sequence[str] = (),
 ) -> Mapping[InstanceKey, Observation]:
-    """One observation per request, all at `now`."""
+    """One observation per request, all at `now`. `elsewhere` are configured clusters that this function cannot reach."""
     views = describe([request.key.instance_id for request in requests], instances)
     groups: dict[str | None, list[Request]] = {}
     for request in requests:
@@ -64,7 +70,7 @@ def look_at(
     queue_views: dict[str, QueueView] = {}
     for cluster, members in groups.items():
         if cluster is None:
-            kubernetes |= _search(members, reachable, now, clusters)
+            kubernetes |= _search(members, reachable, now, clusters, elsewhere)
         elif cluster in reachable:
             kubernetes |= _look_into(cluster, members, now, clusters)
         else:
@@ -106,7 +112,11 @@ def queue_of(cluster: str, queues: Queues) -> QueueView:
 
 
 def _search(
-    members: Sequence[Request], reachable: Sequence[str], now: datetime, clusters: Clusters
+    members: Sequence[Request],
+    reachable: Sequence[str],
+    now: datetime,
+    clusters: Clusters,
+    elsewhere: Sequence[str],
 ) -> dict[InstanceKey, ClusterView]:
     """The clusters are asked one after the other for instances of which nobody said where they belong."""
     if not reachable:
@@ -122,6 +132,12 @@ def _search(
                 or (held.answer is Answer.NOT_FOUND and view.answer is not Answer.NOT_FOUND)
             ):
                 best[key] = view
+    if elsewhere:
+        # Not here says nothing about the clusters that nobody asked.
+        unasked = ClusterView(
+            Answer.SKIPPED, f"not in {', '.join(reachable)}; {', '.join(elsewhere)} cannot be reached"
+        )
+        return {key: unasked if view.answer is Answer.NOT_FOUND else view for key, view in best.items()}
     several = len(reachable) > 1
     return {
         key: replace(view, cluster=None) if several and view.answer is not Answer.OK else view

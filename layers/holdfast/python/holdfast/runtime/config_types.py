@@ -194,6 +194,8 @@ def _region_hint(value: str) -> Hint | None:
         return None
     if re.fullmatch(_REGION + "[a-z]", value):
         return Hint("must be a region, not an Availability Zone", value[:-1])
+    if "-iso" in value or value.startswith("eusc-"):
+        return Hint("must be an AWS region of the partition aws, aws-cn or aws-us-gov: Holdfast knows no other")
     # difflib costs an import that a function with a right configuration never needs.
     from difflib import get_close_matches  # noqa: PLC0415
 

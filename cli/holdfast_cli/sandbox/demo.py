@@ -1,0 +1,168 @@
+"""The demonstration: a few interruptions with known truth, and what Holdfast made of them, from the ledger and in Slack."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.adapters.dynamodb import DynamoLedger
+from holdfast.interruption.record import CaseRecord
+from holdfast.ports import InstanceKey
+from holdfast_cli.sandbox import aws, up
+from holdfast_cli.sandbox.errors import SandboxError
+from holdfast_cli.sandbox.player import Played, Player
+from holdfast_cli.sandbox.state import SandboxState
+
+PATIENCE = timedelta(seconds=120)
+"""How long the functions may take to tell everything; a cold start on a busy machine is a matter of seconds."""
+
+_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A scene, the case that the ledger holds of it, its Slack message, and what is wrong with them (empty: nothing)."""
+
+    played: Played
+    record: CaseRecord | None
+    message: dict[str, Any] | None
+    wrong: tuple[str, ...]
+
+
+def play(sandbox: SandboxState, *, progress: up.Progress = print) -> tuple[Outcome, ...]:
+    """Plays the scenes and waits until each has its verdict and its message, or patience runs out.
+
+    Raises:
+        SandboxError: a part of the sandbox did not answer.
+    """
+    player = Player(sandbox)
+    warned_at = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=14)
+    scenes: tuple[Callable[[int, datetime], Played], ...] = (
+        player.handled_in_time,
+        player.blocked_by_pdb,
+        player.missed,
+        player.poison,
+    )
+    played: list[Played] = []
+    for number, scene in enumerate(scenes, start=1):
+        played.append(scene(number, warned_at + timedelta(seconds=10 * number)))
+        progress(f"Played: {played[-1].story}")
+    progress("Waiting for the verdicts and the Slack messages")
+    return wait_for(sandbox, played)
+
+
+def wait_for(sandbox: SandboxState, played: Sequence[Played], *, patience: timedelta = PATIENCE) -> tuple[Outcome, ...]:
+    """The outcomes as soon as all are as they should be, or as they are when patience runs out."""
+    ledger = ledger_of(sandbox)
+    receiver = up.slack(sandbox)
+    deadline = time.monotonic() + patience.total_seconds()
+    while True:
+        messages = [message.payload for message in receiver.messages()]
+        outcomes = tuple(_outcome(item, sandbox, ledger, messages) for item in played)
+        if not any(outcome.wrong for outcome in outcomes) or time.monotonic() >= deadline:
+            return outcomes
+        time.sleep(_POLL_SECONDS)
+
+
+def ledger_of(sandbox: SandboxState) -> DynamoLedger:
+    """The ledger that the sandbox's stacks made.
+
+    Raises:
+        SandboxError: Holdfast is not deployed.
+    """
+    return DynamoLedger(aws.client(sandbox, "dynamodb"), table_of(sandbox))
+
+
+def table_of(sandbox: SandboxState) -> str:
+    """The name of the ledger's table, from the state stack's outputs."""
+    for stack in aws.client(sandbox, "cloudformation").describe_stacks()["Stacks"]:
+        for output in stack.get("Outputs", ()):
+            if output["OutputKey"] == "LedgerTableName":
+                return str(output["OutputValue"])
+    raise SandboxError("no stack has an output LedgerTableName: Holdfast is not deployed there. `holdfast sandbox up` does")
+
+
+def show(outcomes: Sequence[Outcome], console: Console) -> None:
+    """Prints each Slack message, then the scenes against the truth."""
+    for outcome in outcomes:
+        if outcome.message is not None:
+            console.print(_slack_panel(outcome.message))
+    table = Table(title="What was played, and what Holdfast found out", show_lines=True)
+    for heading in ("Scene", "Truth", "Verdict in the ledger", "Slack", ""):
+        table.add_column(heading, overflow="fold")
+    for outcome in outcomes:
+        truth, found = _expected(outcome.played), _found(outcome)
+        mark = Text("as it should be", style="green") if not outcome.wrong else Text("; ".join(outcome.wrong), style="red")
+        told = "1 message" if outcome.message is not None else "no message"
+        table.add_row(outcome.played.name, truth, found, told, mark)
+    console.print(table)
+
+
+def _outcome(
+    played: Played, sandbox: SandboxState, ledger: DynamoLedger, messages: Sequence[dict[str, Any]]
+) -> Outcome:
+    wrong: list[str] = []
+    record: CaseRecord | None = None
+    if played.instance_id is not None:
+        records = ledger.history(InstanceKey(sandbox.account, sandbox.region, played.instance_id)).records
+        record = records[0] if records else None
+        if record is None:
+            wrong.append("no case in the ledger")
+        elif not record.judgement.final or (record.judgement.verdict, record.judgement.cause) != (
+            played.verdict,
+            played.cause,
+        ):
+            wrong.append(f"the ledger says {_verdict(record)}: {record.judgement.reason}")
+    about = [message for message in messages if _is_about(message, played)]
+    if len(about) != 1:
+        wrong.append(f"{len(about)} Slack messages instead of one")
+    return Outcome(played, record, about[0] if about else None, tuple(wrong))
+
+
+def _is_about(message: dict[str, Any], played: Played) -> bool:
+    text = str(message)
+    return played.says in text and (played.instance_id is None or played.instance_id in text)
+
+
+def _expected(played: Played) -> str:
+    if played.verdict is None:
+        return "a row that says what it was"
+    return f"{played.verdict}" + (f"\n{played.cause}" if played.cause else "")
+
+
+def _found(outcome: Outcome) -> str:
+    if outcome.record is not None:
+        return _verdict(outcome.record)
+    return "-" if outcome.played.instance_id is None else "none"
+
+
+def _verdict(record: CaseRecord) -> str:
+    judgement = record.judgement
+    cause = f"\n{judgement.cause}" if judgement.cause else ""
+    return f"{judgement.verdict}{cause}" if judgement.final else f"{judgement.verdict} (not final)"
+
+
+def _slack_panel(payload: dict[str, Any]) -> Panel:
+    title, parts = "", []
+    for block in payload.get("blocks", ()):
+        match block.get("type"):
+            case "header":
+                title = block["text"]["text"]
+            case "section" if "fields" in block:
+                grid = Table.grid(padding=(0, 2))
+                for field in block["fields"]:
+                    name, _, value = field["text"].partition("\n")
+                    grid.add_row(Text(name.strip("*"), style="dim"), Text(value))
+                parts.append(grid)
+            case "section":
+                heading, _, rest = block["text"]["text"].removeprefix("*").partition("* ")
+                parts.append(Text.assemble((f"{heading}: ", "bold"), rest))
+            case "context":
+                parts.append(Text(block["elements"][0]["text"], style="dim"))
+    return Panel(Group(*parts), title=Text(title), title_align="left", subtitle="Slack", subtitle_align="right")

@@ -1,0 +1,60 @@
+"""Audit queue → facts and rejections in the ledger, and looks for the instances that need judging."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from holdfast.interruption.event import Disposition
+from holdfast.interruption.ingest import Message, ingest
+from holdfast.runtime import batch, clock, observability, wiring
+from holdfast.runtime.parallel import parallel
+from holdfast.runtime.settings import IngestSettings
+
+logger = observability.logger(IngestSettings.service)
+metrics = observability.metrics(IngestSettings.service)
+
+
+@logger.inject_lambda_context(clear_state=True, correlation_id_path="Records[0].messageId")
+@metrics.log_metrics
+def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
+    """Handles one batch of the audit queue."""
+    needs = wiring.ingest()
+    messages = [
+        Message(record.message_id, batch.body(record), batch.sent_at(record), batch.receive_count(record))
+        for record in batch.records(event)
+    ]
+    now = clock.now()
+    result = ingest(
+        messages,
+        home=needs.scope.home,
+        now=now,
+        ledger=needs.ledger,
+        instances=needs.instances,
+        looks=needs.looks,
+        wakeups=needs.wakeups,
+        parallel=parallel,
+    )
+    for item in result.stored:
+        fact = item.fact
+        logger.info(
+            "fact", kind=fact.kind, subject=fact.subject, event_id=fact.event_id, new=item.new, notes=fact.notes
+        )
+    for rejection in result.rejected:
+        logger.warning(
+            rejection.reason, disposition=rejection.disposition, code=rejection.code, digest=rejection.digest
+        )
+    for problem in result.problems:
+        logger.error(problem)
+    poison = sum(1 for rejection in result.rejected if rejection.disposition is Disposition.POISON)
+    metrics.add_metric("FactsStored", MetricUnit.Count, len(result.stored) - result.duplicates)
+    metrics.add_metric("DuplicateFacts", MetricUnit.Count, result.duplicates)
+    metrics.add_metric("PoisonMessages", MetricUnit.Count, poison)
+    metrics.add_metric("IgnoredMessages", MetricUnit.Count, len(result.rejected) - poison)
+    metrics.add_metric("IngestFailures", MetricUnit.Count, len(result.failed) + len(result.problems))
+    for message in messages:
+        if message.sent_at is not None:
+            metrics.add_metric("IngestLagSeconds", MetricUnit.Seconds, (now - message.sent_at).total_seconds())
+    return batch.settle(event, result.failed, context, logger)

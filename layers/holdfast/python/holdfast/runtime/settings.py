@@ -1,0 +1,117 @@
+"""What a function takes from its environment, written by the stack and read by the handler through the same class.
+
+The environment holds names that CloudFormation resolves and small scalars only; everything else is in the configuration
+file of the config layer. Secrets are there by name, never by value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+from holdfast.errors import SettingsError
+
+PREFIX = "HOLDFAST_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Base of the settings of all functions. Every field is text in a variable named after it."""
+
+    service: ClassVar[str]
+
+    def to_env(self) -> dict[str, str]:
+        """The variables that `from_env` reads back into an equal object."""
+        return {variable(field.name): getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str]) -> Self:
+        """The settings in `environ`.
+
+        Raises:
+            SettingsError: variables are missing or empty; the message names all of them.
+        """
+        values = {field.name: environ.get(variable(field.name), "") for field in fields(cls)}
+        missing = [variable(name) for name, value in values.items() if not value]
+        if missing:
+            raise SettingsError(
+                f"{cls.service} needs the environment variables {', '.join(missing)}: they are set by `cdk deploy`"
+            )
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IngestSettings(Settings):
+    """Of interruption_ingest. `look_queues` is a JSON object: network id to recheck queue URL."""
+
+    service: ClassVar[str] = "interruption_ingest"
+
+    account: str
+    region: str
+    table: str
+    look_queues: str
+    wakeup_queue: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSettings(Settings):
+    """Of interruption_judge, one function per network."""
+
+    service: ClassVar[str] = "interruption_judge"
+
+    account: str
+    region: str
+    table: str
+    look_queues: str
+    wakeup_queue: str
+    network: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweeperSettings(Settings):
+    """Of interruption_sweeper."""
+
+    service: ClassVar[str] = "interruption_sweeper"
+
+    account: str
+    region: str
+    table: str
+    look_queues: str
+    wakeup_queue: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifierSettings(Settings):
+    """Of alert_notifier. `webhook_secret` is the name of the secret that holds the webhook's URL."""
+
+    service: ClassVar[str] = "alert_notifier"
+
+    account: str
+    region: str
+    table: str
+    wakeup_queue: str
+    webhook_secret: str
+
+
+def variable(name: str) -> str:
+    """The environment variable of a settings field."""
+    return f"{PREFIX}{name.upper()}"
+
+
+def parse_look_queues(text: str) -> dict[str, str]:
+    """The queue URL of each network.
+
+    Raises:
+        SettingsError: the text is not a JSON object of texts, or it is empty.
+    """
+    try:
+        value: Any = json.loads(text)
+    except ValueError as error:
+        raise SettingsError(f"{variable('look_queues')} is not JSON: {error}") from error
+    if not isinstance(value, dict) or not value or not all(isinstance(url, str) for url in value.values()):
+        raise SettingsError(
+            f"{variable('look_queues')} must map network ids to queue URLs, for example {{'public': 'https://…'}}"
+        )
+    return value
