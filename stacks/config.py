@@ -155,7 +155,7 @@ def _near_value(path: Path, value: object) -> str | None:
 def _unknown_key(path: Path, document: Document) -> Problem:
     key, section = str(path[-1]), schema_at(path[:-1])
     for (owner, refused), reason in REFUSED_KEYS.items():
-        if owner == section.get("title") and _plain(refused) == _plain(key):
+        if owner == section.get("title") and _plain(key).startswith(_plain(refused)):
             return _problem(path, document, reason)
     near = _near_key(path)
     if near is not None:

@@ -31,6 +31,7 @@ REFUSED_KEYS: Mapping[tuple[str, str], str] = {
         "is not a setting on purpose: Karpenter asks for 20s at each receive, whatever the queue says"
     ),
     ("Queue", "kmsKeyArn"): "is written as the value of encryption",
+    ("Queue", "kmsMasterKeyId"): "is written as the value of encryption, the key's whole ARN",
     ("Queue", "existing"): "is written as existingQueue, beside queue",
     ("Slack", "webhookUrl"): (
         "must not be in this file, which is kept in version control: put the URL into a secret of AWS Secrets"
@@ -40,7 +41,7 @@ REFUSED_KEYS: Mapping[tuple[str, str], str] = {
         "is written as permissionsBoundary, with the policy's name: it is looked up in the account of each stack"
     ),
 }
-"""Keys that people look for and that are refused for a reason, by the section's title and the key."""
+"""Keys that people look for and that are refused for a reason, by the section's title and how the key begins."""
 
 
 class _SchemaOfTheFile(GenerateJsonSchema):

@@ -60,10 +60,10 @@ def read(text: str) -> Document:
     ) as error:  # PyYAML lets chr() and int() of an escape or a version through
         document.problems.append(_syntax(str(error), 1))
     else:
-        if node is None:
-            document.problems.append(Problem("", 1, None, "is empty: it needs clusters at least"))
-        else:
+        if node is not None:
             _Walk(document).start(node)
+        if document.data is None and not document.problems:
+            document.problems.append(Problem("", 1, None, "is empty: it needs clusters at least"))
     return document
 
 

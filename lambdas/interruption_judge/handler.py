@@ -45,12 +45,13 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
         logger.info(
             judgement.reason, case=row.case.key, verdict=judgement.verdict, cause=judgement.cause, final=judgement.final
         )
-    for problem in (*result.problems, *result.failed.values()):
+    for problem in (*result.problems, *result.blind):
         logger.error(problem)
     final = [row for row in result.judged if row.judgement.final]
     metrics.add_metric("Looks", MetricUnit.Count, result.looked)
     metrics.add_metric("CasesJudged", MetricUnit.Count, len(result.judged))
     metrics.add_metric("CasesFinal", MetricUnit.Count, len(final))
     metrics.add_metric("JudgeFailures", MetricUnit.Count, len(result.failed) + len(result.problems))
+    metrics.add_metric("BlindLooks", MetricUnit.Count, len(result.blind))
     failed = {identity: result.failed[look.key] for identity, look in asked.items() if look.key in result.failed}
     return batch.settle(event, failed, context, logger)

@@ -5,7 +5,6 @@ aws-iam-authenticator (pkg/token/token.go); it has STS check the signature, here
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import logging
@@ -13,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from holdfast_cli.sandbox.kube.identity import UserInfo
 
@@ -81,13 +80,12 @@ def parse(token: str, now: datetime) -> PresignedCall:
         raise TokenError("the token is too large")
     if not token.startswith(PREFIX):
         raise TokenError(f"the token does not begin with {PREFIX}")
-    url = urlsplit(_decode(token.removeprefix(PREFIX)))
+    url, pairs = _split(_decode(token.removeprefix(PREFIX)))
     host = _HOST.fullmatch(url.netloc)
     if url.scheme != "https" or url.path not in {"", "/"} or url.fragment or host is None:
         raise TokenError(f"not the URL of a regional STS endpoint: {url.scheme}://{url.netloc}{url.path}")
     if host["region"].startswith("cn-") != bool(host["china"]):
         raise TokenError(f"{url.netloc} is not in the partition of its region")
-    pairs = parse_qsl(url.query, keep_blank_values=True, strict_parsing=bool(url.query))
     parameters = dict(pairs)
     if len(parameters) != len(pairs) or not parameters.keys() <= _PARAMETERS:
         raise TokenError(f"a parameter is doubled or does not belong there: {[name for name, _ in pairs]}")
@@ -200,8 +198,16 @@ def _decode(text: str) -> str:
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         return raw.decode("ascii")
-    except (binascii.Error, UnicodeDecodeError, ValueError) as error:
+    except ValueError as error:  # binascii.Error and UnicodeDecodeError are ValueErrors
         raise TokenError(f"not base64url of a URL: {error}") from None
+
+
+def _split(text: str) -> tuple[SplitResult, list[tuple[str, str]]]:
+    try:
+        url = urlsplit(text)
+        return url, parse_qsl(url.query, keep_blank_values=True, strict_parsing=True)
+    except ValueError as error:
+        raise TokenError(f"not a URL with a query: {error}") from None
 
 
 def _signed_at(text: str, now: datetime) -> datetime:

@@ -158,9 +158,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = headers.get("content-length", "0")
         if "transfer-encoding" in headers or not length.isdigit() or int(length) > MAX_BODY_BYTES:
             self.close_connection = True
-            self._send(
-                Response(413, b"send at most 3 MiB with a Content-Length\n", "text/plain; charset=utf-8")
-            )
+            self._send(Response(413, b"send at most 3 MiB with a Content-Length\n", "text/plain; charset=utf-8"))
             return
         request = Request(self.command, self.path, headers, self.rfile.read(int(length)))
         response = self.server.respond(request)

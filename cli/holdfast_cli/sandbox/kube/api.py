@@ -288,6 +288,4 @@ def _limit(text: str) -> int:
 def _accepts_json(request: Request) -> None:
     accepted = request.headers.get("accept", "*/*").split(",")
     if not any(kind.partition(";")[0].strip() in _JSON_TYPES for kind in accepted):
-        raise status.refuse(
-            406, "only the following media types are accepted: application/json", "NotAcceptable", {}
-        )
+        raise status.refuse(406, "only the following media types are accepted: application/json", "NotAcceptable", {})

@@ -40,9 +40,7 @@ class Control(Protocol):
         """`apply` of all documents of a YAML text, `List`s unrolled."""
         ...
 
-    def patch(
-        self, kind: str, name: str, merge_patch: Mapping[str, Any], namespace: str | None = None
-    ) -> KubeObject:
+    def patch(self, kind: str, name: str, merge_patch: Mapping[str, Any], namespace: str | None = None) -> KubeObject:
         """JSON merge patch of any part, status and metadata too."""
         ...
 
@@ -109,13 +107,9 @@ class LocalControl(Control):
 
     def apply_yaml(self, text: str) -> list[KubeObject]:
         documents = [document for document in yaml.safe_load_all(text) if document]
-        return self.apply(
-            *(item for d in documents for item in (d["items"] if d.get("kind") == "List" else [d]))
-        )
+        return self.apply(*(item for d in documents for item in (d["items"] if d.get("kind") == "List" else [d])))
 
-    def patch(
-        self, kind: str, name: str, merge_patch: Mapping[str, Any], namespace: str | None = None
-    ) -> KubeObject:
+    def patch(self, kind: str, name: str, merge_patch: Mapping[str, Any], namespace: str | None = None) -> KubeObject:
         resource = _served(kind)
         return self.api.store.patch(resource, name, _namespace(resource, namespace), merge_patch)
 
@@ -214,9 +208,7 @@ class ControlClient(Control):
     def apply_yaml(self, text: str) -> list[KubeObject]:
         return list(self._call("apply_yaml", text=text))
 
-    def patch(
-        self, kind: str, name: str, merge_patch: Mapping[str, Any], namespace: str | None = None
-    ) -> KubeObject:
+    def patch(self, kind: str, name: str, merge_patch: Mapping[str, Any], namespace: str | None = None) -> KubeObject:
         return dict(self._call("patch", kind=kind, name=name, merge_patch=merge_patch, namespace=namespace))
 
     def mark_deleted(

@@ -37,9 +37,7 @@ class Decision:
     reason: str = ""
 
 
-def _default(
-    name: str, groups: Sequence[str], *rules: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def _default(name: str, groups: Sequence[str], *rules: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     role = {"kind": "ClusterRole", "metadata": {"name": name}, "rules": list(rules)}
     binding = {
         "kind": "ClusterRoleBinding",
@@ -132,9 +130,7 @@ def _allows(rule: Mapping[str, Any], asked: Attributes) -> bool:
         return False
     if asked.path:
         urls = rule.get("nonResourceURLs") or ()
-        return any(
-            url == asked.path or (url.endswith("*") and asked.path.startswith(url[:-1])) for url in urls
-        )
+        return any(url == asked.path or (url.endswith("*") and asked.path.startswith(url[:-1])) for url in urls)
     if not _among(asked.group, rule.get("apiGroups")):
         return False
     resources = rule.get("resources") or ()

@@ -35,11 +35,7 @@ class Resource:
     @property
     def selectable(self) -> tuple[str, ...]:
         # Nodes and namespaces are the two built-in kinds whose conversion leaves metadata.namespace out.
-        names = (
-            ("metadata.name",)
-            if self.kind in {"Node", "Namespace"}
-            else ("metadata.name", "metadata.namespace")
-        )
+        names = ("metadata.name",) if self.kind in {"Node", "Namespace"} else ("metadata.name", "metadata.namespace")
         return names + self.fields
 
     def refuse_field(self, label: str) -> str:
@@ -76,19 +72,13 @@ RESOURCES: tuple[Resource, ...] = (
         short_names=("ec2nc", "ec2ncs"),
     ),
     Resource("", "v1", "pods", "Pod", namespaced=True, fields=_POD_FIELDS, short_names=("po",)),
-    Resource(
-        "", "v1", "nodes", "Node", namespaced=False, fields=("spec.unschedulable",), short_names=("no",)
-    ),
-    Resource(
-        "", "v1", "namespaces", "Namespace", namespaced=False, fields=("status.phase",), short_names=("ns",)
-    ),
+    Resource("", "v1", "nodes", "Node", namespaced=False, fields=("spec.unschedulable",), short_names=("no",)),
+    Resource("", "v1", "namespaces", "Namespace", namespaced=False, fields=("status.phase",), short_names=("ns",)),
     Resource("apps", "v1", "deployments", "Deployment", namespaced=True, short_names=("deploy",)),
     Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True, short_names=("rs",)),
     Resource("apps", "v1", "statefulsets", "StatefulSet", namespaced=True, short_names=("sts",)),
     Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True, short_names=("ds",)),
-    Resource(
-        "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True, short_names=("pdb",)
-    ),
+    Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True, short_names=("pdb",)),
     Resource(RBAC_GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False),
     Resource(RBAC_GROUP, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
 )

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast_cli.sandbox.loopback import Response
 
 
-class Refused(Exception):  # noqa: N818 (an answer, not a defect)
+class Refused(Exception):
     """Ends the handling of a request with this answer."""
 
     def __init__(self, response: Response) -> None:

@@ -66,7 +66,7 @@ class Store:
             return self._objects.get(resource.qualified, {}).get(_key(namespace, name))
 
     def all(self, resource: Resource, namespace: str = "") -> list[KubeObject]:
-        """In the order of namespace and name."""
+        """In the order of their keys, `namespace/name`, as etcd has them (so `orders-2` comes before `orders`)."""
         prefix = _key(namespace, "") if namespace else ""
         with self._lock:
             return [item for key, item in self._sorted(resource) if key.startswith(prefix)]
@@ -188,9 +188,7 @@ def resource_of(item: Mapping[str, Any]) -> Resource:
     resource = BY_KIND.get(str(item.get("kind")))
     if resource is None or item.get("apiVersion") != resource.api_version:
         served = ", ".join(sorted(f"{r.kind} ({r.api_version})" for r in BY_KIND.values()))
-        raise SandboxError(
-            f"{item.get('kind')} ({item.get('apiVersion')}) is not served; there are: {served}"
-        )
+        raise SandboxError(f"{item.get('kind')} ({item.get('apiVersion')}) is not served; there are: {served}")
     return resource
 
 

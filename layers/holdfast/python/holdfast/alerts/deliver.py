@@ -7,7 +7,7 @@ takes about one message a second per webhook; whoever holds the lease keeps to t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from holdfast.alerts.message import plain_payload, slack_payload
@@ -66,19 +66,30 @@ def deliver(
         )
     not_before: datetime | None = None
     try:
-        told, waiting, outcome = _tell(alert_ids, clock, until, outbox, messenger, pause, runbook_url)
-        if outcome is not None and outcome.status is not DeliveryStatus.DELIVERED:
-            wait = _bounded(timedelta(seconds=outcome.retry_after)) if outcome.retry_after is not None else RETRY_AFTER
+        tally = _tell(alert_ids, clock, until, outbox, messenger, pause, runbook_url)
+        stopped = tally.stopped
+        if stopped is not None:
+            wait = RETRY_AFTER if stopped.retry_after is None else _bounded(timedelta(seconds=stopped.retry_after))
             not_before = clock() + wait
             wakeups.wake((), delay=wait)
-            return DeliverResult(
-                tuple(told), waiting, outcome.reason, undeliverable=outcome.status is not DeliveryStatus.RETRY
-            )
-        if waiting:
+            revoked = stopped.status is DeliveryStatus.REVOKED
+            return DeliverResult(tuple(tally.told), tally.waiting, stopped.reason, undeliverable=revoked)
+        if tally.waiting > len(tally.refused):
             wakeups.wake(())
-        return DeliverResult(tuple(told), waiting)
+        problem = "; ".join(tally.refused) or None
+        return DeliverResult(tuple(tally.told), tally.waiting, problem, undeliverable=bool(tally.refused))
     finally:
         outbox.release(lease, not_before=not_before)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Alerts told, alerts the webhook would not take in any form, how many are left, and what stopped us, if anything."""
+
+    told: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    waiting: int = 0
+    stopped: Delivery | None = None
 
 
 def _tell(
@@ -89,24 +100,29 @@ def _tell(
     messenger: Messenger,
     pause: Callable[[timedelta], None],
     runbook_url: str | None,
-) -> tuple[list[str], int, Delivery | None]:
-    """The ids told, the number of alerts left, and the delivery that stopped us, if one did."""
-    told: list[str] = []
+) -> _Tally:
+    tally = _Tally()
     alerts = outbox.pending(alert_ids, limit=MAX_MESSAGES + 1)
     for position, alert in enumerate(alerts):
         if position >= MAX_MESSAGES or clock() + MARGIN >= until:
-            return told, len(alerts) - position, None
+            break
         if position:
             pause(timedelta(seconds=1))
         outcome = messenger.post(slack_payload(alert, runbook_url=runbook_url))
         if outcome.status is DeliveryStatus.REFUSED:
             # The blocks were not to Slack's liking; the words still have to arrive.
             outcome = messenger.post(plain_payload(alert))
+        if outcome.status is DeliveryStatus.REFUSED:
+            # One alert that cannot be told must not keep the others back; it stays in the outbox.
+            tally.refused.append(f"{alert.id} was refused, as plain text too: {outcome.reason}")
+            continue
         if outcome.status is not DeliveryStatus.DELIVERED:
-            return told, len(alerts) - position, outcome
+            tally.stopped = outcome
+            break
         outbox.mark_told(alert.id, now=clock())
-        told.append(alert.id)
-    return told, 0, None
+        tally.told.append(alert.id)
+    tally.waiting = len(alerts) - len(tally.told)
+    return tally
 
 
 def _bounded(wait: timedelta) -> timedelta:

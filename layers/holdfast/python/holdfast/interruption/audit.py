@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.interruption.announce import alert_of, told_mark
 from holdfast.interruption.case import Case, Drained, Scope, fold
 from holdfast.interruption.look import Request, look_at
-from holdfast.interruption.observation import Answer, Observation
+from holdfast.interruption.observation import SILENT, Answer, Observation
 from holdfast.interruption.record import CaseRecord
 from holdfast.interruption.schedule import next_look
 from holdfast.interruption.verdict import judge
@@ -38,13 +38,15 @@ class AuditResult:
     """What became of a batch of looks.
 
     `failed` maps instances to the reason why their message has to come back; `judged` are the case rows that changed;
-    `told` the alerts put into the outbox; `problems` failures that need no redelivery, since the sweeper heals them.
+    `told` the alerts put into the outbox; `blind` what EC2 or a cluster would not answer; `problems` are failures that
+    need no redelivery, since the sweeper heals them.
     """
 
     failed: Mapping[InstanceKey, str]
     judged: tuple[CaseRecord, ...]
     looked: int
     told: tuple[str, ...]
+    blind: tuple[str, ...]
     problems: tuple[str, ...]
 
 
@@ -114,7 +116,8 @@ def audit(
         if outcome.watch.due_at is not None:
             ahead.append(Look(key, outcome.watch.due_at, outcome.watch.cluster))
     _send(ahead, told, now, looks, wakeups, problems)
-    return AuditResult(failed, tuple(judged), len(seen), tuple(told), tuple(problems))
+    blind = tuple(reason for key, look in seen.items() for reason in _silence(key, look))
+    return AuditResult(failed, tuple(judged), len(seen), tuple(told), blind, tuple(problems))
 
 
 def _send(
@@ -152,6 +155,16 @@ def _due(history: History, now: datetime, scope: Scope) -> Request | None:
         deadline=case.deadline,
         drain_over=case.drained in {Drained.IN_TIME, Drained.LATE} or case.ended_at is not None,
     )
+
+
+def _silence(key: InstanceKey, look: Observation) -> list[str]:
+    """What EC2, the cluster or Karpenter's queue would not answer, in words."""
+    asked = (("EC2", look.ec2), ("Kubernetes", look.kubernetes), ("Karpenter's queue", look.queue))
+    return [
+        f"looking at {key.instance_id}: {name} answered {view.answer}: {view.reason}"
+        for name, view in asked
+        if view is not None and view.answer in SILENT
+    ]
 
 
 def _belongs_elsewhere(observation: Observation, elsewhere: Sequence[str]) -> str | None:

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from holdfast.interruption.event import ENDING_STATES, WARNINGS, Fact, Home, Kind
-from holdfast.interruption.observation import Answer, Blocker, ClusterView, InstanceView, Observation
+from holdfast.interruption.observation import SILENT, Answer, Blocker, ClusterView, InstanceView, Observation
 from holdfast.times import format_time
 
 NOTICE = timedelta(seconds=120)
@@ -619,9 +619,8 @@ def _missing(deletion: Deletion, drained: Drained, end: End, looks: Sequence[Obs
 
 def _is_blind(look: Observation) -> bool:
     """Whether EC2 or the Kubernetes API gave no answer to this look."""
-    silent = {Answer.DENIED, Answer.THROTTLED, Answer.ERROR}
-    return (look.ec2 is not None and look.ec2.answer in silent) or (
-        look.kubernetes is not None and look.kubernetes.answer in silent
+    return (look.ec2 is not None and look.ec2.answer in SILENT) or (
+        look.kubernetes is not None and look.kubernetes.answer in SILENT
     )
 
 

@@ -26,6 +26,10 @@ class Answer(StrEnum):
     SKIPPED = "skipped"
 
 
+SILENT = frozenset({Answer.DENIED, Answer.THROTTLED, Answer.ERROR})
+"""The answers that leave a question open: asking again may bring one."""
+
+
 @dataclass(frozen=True, slots=True)
 class InstanceView:
     """What EC2 DescribeInstances said. With `not_found`, EC2 no longer knows the instance (about an hour after its end).

@@ -31,6 +31,18 @@ class RuleKind(StrEnum):
     HEALTH = "health"
 
 
+class AuditRuleKind(StrEnum):
+    """The seven rules that feed the audit queue."""
+
+    WARNING = "warning"
+    REBALANCE = "rebalance"
+    STATE = "state"
+    CAPACITY = "capacity"
+    HEALTH = "health"
+    EXPERIMENT = "experiment"
+    CLOUDTRAIL = "cloudtrail"
+
+
 def karpenter_queue_name(cluster: str, configured: str | None = None) -> str:
     """The queue Holdfast makes for a cluster: by default it has the cluster's name, as in Karpenter's guide."""
     return configured or _fit(cluster, QUEUE_NAME_LIMIT)
@@ -49,6 +61,34 @@ def target_dlq_name(queue: str) -> str:
 def rule_name(prefix: str, cluster: str, kind: RuleKind) -> str:
     """The EventBridge rule that sends one kind of event to a cluster's queue."""
     return _fit(f"{prefix}-{cluster}-{kind}", RULE_NAME_LIMIT)
+
+
+def audit_rule_name(prefix: str, kind: AuditRuleKind) -> str:
+    """The EventBridge rule that sends one kind of event to the audit: the one to name in a replay of the archive.
+
+    No cluster's name has a dot, so it is never the rule of a cluster called `audit`.
+    """
+    return f"{prefix}.audit.{kind}"
+
+
+def audit_queue_name(prefix: str) -> str:
+    """The queue of an account and region's audit."""
+    return f"{prefix}-audit"
+
+
+def look_queue_name(prefix: str, network: str) -> str:
+    """The queue of the looks that the functions in one network make."""
+    return f"{prefix}-looks-{network}"
+
+
+def alert_queue_name(prefix: str) -> str:
+    """The queue of the wake-ups for the function that tells alerts."""
+    return f"{prefix}-alerts"
+
+
+def sweep_failure_queue_name(prefix: str) -> str:
+    """The queue that takes the sweeps that failed or were never started."""
+    return f"{prefix}-failed-sweeps"
 
 
 def state_stack_id(prefix: str, account: str, region: str) -> str:
