@@ -842,7 +842,7 @@ def process(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], dict[str,
         "key": str(tls.key),
         "ca": str(tls.ca),
         "ready_file": str(ready),
-        "call_log": str(tmp_path / "calls.jsonl"),
+        "request_log": str(tmp_path / "requests.jsonl"),
     }
     (tmp_path / "config.json").write_text(json.dumps(config))
     command = [sys.executable, "-m", "holdfast_cli.sandbox.kube_api", "--config", str(tmp_path / "config.json")]
@@ -884,7 +884,7 @@ class TestProcess:
         claim = call(server, f"{NODECLAIMS}/orders-spot-fhmt9", admin).json
         assert claim["metadata"]["deletionTimestamp"] == "2026-09-22T12:00:00Z"
         assert [(c.resource, c.code) for c in control.calls()] == [("nodes", 500), ("nodeclaims", 200)]
-        assert [json.loads(line)["code"] for line in (folder / "calls.jsonl").read_text().splitlines()] == [500, 200]
+        assert [json.loads(line)["code"] for line in (folder / "requests.jsonl").read_text().splitlines()] == [500, 200]
         control.refuse_connections()
         with pytest.raises(ConnectionRefusedError):
             call(server, "/readyz", admin)

@@ -175,7 +175,7 @@ def test_it_runs_as_a_process_and_ends_on_sigterm(tmp_path):
                 assert time.monotonic() < deadline, "not ready in 30 s"
                 time.sleep(0.02)
             facts = json.loads(ready.read_text())
-            remote = SlackClient(facts["control_url"], "control")
+            remote = SlackClient(facts["url"], "control")
             assert facts["webhook_url"].endswith("/services/T000/B000/hook")
 
             remote.inject(SlackFault(status=500))
@@ -186,7 +186,7 @@ def test_it_runs_as_a_process_and_ends_on_sigterm(tmp_path):
             remote.clear()
             assert remote.messages() == []
             with pytest.raises(SandboxError, match="control token"):
-                SlackClient(facts["control_url"], "wrong").messages()
+                SlackClient(facts["url"], "wrong").messages()
 
             child.send_signal(signal.SIGTERM)
             assert child.wait(10) == 0

@@ -43,7 +43,7 @@ class KubeApi:
 
     `authenticate` maps bearer tokens to users; tokens of `control.issue_token` are taken beside it.
     Without `served_with`, a throwaway authority signs its certificate.
-    `call_log` gets every call as a line of JSON.
+    `request_log` gets every call as a line of JSON.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class KubeApi:
         served_with: Certificates | None = None,
         port: int = 0,
         now: Callable[[], datetime] = utc_now,
-        call_log: Path | None = None,
+        request_log: Path | None = None,
     ) -> None:
         """Binds the port (0: a free one). OSError if it is taken."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -67,7 +67,7 @@ class KubeApi:
             context.load_cert_chain(served_with.certificate, served_with.key)
             self.ca_pem = served_with.ca.read_text("ascii")
         stopping = threading.Event()
-        api = Api(authenticate=authenticate, now=now, log=CallLog(call_log), stopping=stopping)
+        api = Api(authenticate=authenticate, now=now, log=CallLog(request_log), stopping=stopping)
         self._stopping = stopping
         self._server = LoopbackServer(api.respond, port=port, tls=context)
         self.control = LocalControl(api, self._server)
@@ -102,7 +102,7 @@ class Config(BaseModel):
     ca: Path
     token_review_url: str | None = None
     ready_file: Path
-    call_log: Path | None = None
+    request_log: Path | None = None
 
 
 def webhook(url: str, ca: Path) -> Authenticator:
@@ -126,7 +126,7 @@ def serve(config: Config, stop: threading.Event) -> None:
         authenticate=webhook(config.token_review_url, config.ca) if config.token_review_url else _nobody,
         served_with=Certificates(config.ca, config.certificate, config.key),
         port=config.port,
-        call_log=config.call_log,
+        request_log=config.request_log,
     )
     answers = endpoint(methods(kube.control), config.control_token)
     with kube, LoopbackServer(answers, port=config.control_port) as control:

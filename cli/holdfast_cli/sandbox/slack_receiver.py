@@ -73,7 +73,8 @@ class SlackFault:
 class SlackReceiver:
     """The webhook on a loopback port; a context manager.
 
-    Messages are kept in memory and, if `messages_file` is given, as lines of JSON.
+    Messages are kept in memory and, if `messages_file` is given, as lines of JSON. With a `control_token`, a
+    SlackClient in another process may do what this object can, on the same port.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class SlackReceiver:
         messages_file: Path | None = None,
         port: int = 0,
         path_token: str | None = None,
+        control_token: str | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Binds the port (0: a free one). OSError if it is taken."""
@@ -92,11 +94,16 @@ class SlackReceiver:
         self._messages: list[Message] = []
         self._answers: list[Answer] = []
         self._faults: list[SlackFault] = []
+        self._control = remote.endpoint(_methods(self), control_token) if control_token else None
         self._server = LoopbackServer(self._respond, port=port)
 
     @property
+    def url(self) -> str:
+        return self._server.url
+
+    @property
     def webhook_url(self) -> str:
-        return self._server.url + self._path
+        return self.url + self._path
 
     def __enter__(self) -> Self:
         self._server.start()
@@ -126,6 +133,8 @@ class SlackReceiver:
                 kept.clear()
 
     def _respond(self, request: Request) -> Response | None:
+        if self._control is not None and not request.target.startswith("/services/"):
+            return self._control(request)
         fault = self._take_fault()
         if fault is not None and fault.timeout is not None:
             self._server.stopping.wait(fault.timeout)
@@ -206,12 +215,11 @@ class SlackClient:
 
 
 class Config(BaseModel):
-    """How the process runs. Ports 0 are chosen free and written to `ready_file` once it serves."""
+    """How the process runs. Port 0 is chosen free and written to `ready_file` once it serves."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     port: int = 0
-    control_port: int = 0
     control_token: str
     path_token: str
     messages_file: Path | None = None
@@ -220,10 +228,13 @@ class Config(BaseModel):
 
 def serve(config: Config, stop: threading.Event) -> None:
     """Serves until `stop` is set."""
-    slack = SlackReceiver(messages_file=config.messages_file, port=config.port, path_token=config.path_token)
-    answers = remote.endpoint(_methods(slack), config.control_token)
-    with slack, LoopbackServer(answers, port=config.control_port) as control:
-        remote.write_ready(config.ready_file, {"webhook_url": slack.webhook_url, "control_url": control.url})
+    with SlackReceiver(
+        messages_file=config.messages_file,
+        port=config.port,
+        path_token=config.path_token,
+        control_token=config.control_token,
+    ) as slack:
+        remote.write_ready(config.ready_file, {"url": slack.url, "webhook_url": slack.webhook_url})
         stop.wait()
 
 

@@ -15,7 +15,7 @@ from holdfast.render.rbac import render_rbac
 from holdfast_cli.sandbox import aws, cdk, processes, state
 from holdfast_cli.sandbox.control import ClusterSeed, MiniStackControl
 from holdfast_cli.sandbox.errors import SandboxError
-from holdfast_cli.sandbox.kube_api import ControlClient
+from holdfast_cli.sandbox.kube.control import ControlClient
 from holdfast_cli.sandbox.kube_seed import seed_cluster
 from holdfast_cli.sandbox.slack_receiver import SlackClient
 from holdfast_cli.sandbox.state import SandboxState, Service
@@ -75,7 +75,6 @@ def start_services(sandbox: SandboxState, *, progress: Progress = print) -> Sand
         "kubernetes",
         "holdfast_cli.sandbox.kube_api",
         {
-            "cluster": CLUSTER,
             "port": port,
             "control_port": 0,
             "control_token": sandbox.control_token,
