@@ -1,0 +1,214 @@
+"""A judged case as JSON and as a story: what happened when, counted from the warning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from holdfast.interruption.announce import alert_of
+from holdfast.interruption.case import Case
+from holdfast.interruption.event import WARNINGS, Fact, Kind
+from holdfast.interruption.observation import Answer, ClusterView, InstanceView, Observation, QueueView
+from holdfast.interruption.record import CaseRecord
+from holdfast.times import format_time
+
+
+def case_document(record: CaseRecord) -> dict[str, Any]:
+    """The case with its verdict under the keys that docs/cli.md lists; what is not known is null, never left out."""
+    case, judgement = record.case, record.judgement
+    alert = alert_of(record, corrects=False)
+    return {
+        "key": case.key,
+        "account": case.account,
+        "region": case.region,
+        "instance": case.instance_id,
+        "cycle": case.cycle,
+        "cluster": case.cluster,
+        "nodepool": case.nodepool,
+        "nodeclaim": case.nodeclaim,
+        "node": case.node,
+        "instance_type": case.instance_type,
+        "zone": case.zone,
+        "capacity_type": case.capacity_type,
+        "verdict": judgement.verdict.value,
+        "cause": judgement.cause.value if judgement.cause is not None else None,
+        "reason": judgement.reason,
+        "final": judgement.final,
+        "notes": [note.value for note in judgement.notes],
+        "missing": list(judgement.missing),
+        "alert": alert.severity.value if alert is not None else None,
+        "kind": case.kind.value if case.kind is not None else None,
+        "action": case.action,
+        "warned_at": _time(case.warned_at),
+        "deadline": _time(case.deadline),
+        "closed_at": _time(case.closed_at),
+        "rebalance_at": _time(case.rebalance_at),
+        "deletion": case.deletion.value,
+        "deleted_at": _time(case.deleted_at),
+        "drained": case.drained.value,
+        "drained_at": _time(case.drained_at),
+        "end": case.end.value,
+        "end_code": case.end_code,
+        "ended_at": _time(case.ended_at),
+        "pods_left": case.pods_left,
+        "blockers": [
+            {
+                "namespace": blocker.namespace,
+                "pod": blocker.pod,
+                "owner": blocker.owner,
+                "reason": blocker.reason.value,
+                "detail": blocker.detail,
+            }
+            for blocker in case.blockers
+        ],
+        "judged_at": format_time(record.judged_at),
+    }
+
+
+def _time(moment: datetime | None) -> str | None:
+    return format_time(moment) if moment is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One line of a case's story. `offset` is counted from the warning, or from the first event when there was none."""
+
+    at: datetime
+    offset: timedelta
+    what: str
+    details: tuple[str, ...] = ()
+
+
+def timeline(case: Case, facts: Iterable[Fact], observations: Iterable[Observation]) -> tuple[Moment, ...]:
+    """What happened in the case, in order: the events, what Karpenter did, and what each look saw.
+
+    All facts and observations must be about the case's instance; an instance that was stopped and started again has
+    several cases and one story.
+    """
+    events = set(facts)
+    told: list[tuple[datetime, int, str, tuple[str, ...]]] = [
+        (fact.at, 0, _said(fact), tuple(_aside(fact))) for fact in events
+    ]
+    for moment, what in (
+        (case.deleted_at, "Karpenter began: the NodeClaim was deleted"),
+        (case.drained_at, "the drain was over (condition Drained)"),
+        (case.deadline, "the announced deadline"),
+    ):
+        if moment is not None:
+            told.append((moment, 1, what, ()))
+    if case.ended_at is not None and not any(fact.at == case.ended_at and fact.state for fact in events):
+        told.append((case.ended_at, 1, "the instance ended (EC2's StateTransitionReason)", ()))
+    told += [(look.at, 2, "Holdfast looked", tuple(_saw(look))) for look in set(observations)]
+    told.sort(key=lambda entry: (entry[0], entry[1], entry[2], entry[3]))
+    if not told:
+        return ()
+    origin = case.warned_at or told[0][0]
+    return tuple(Moment(at, at - origin, what, details) for at, _, what, details in told)
+
+
+def offset_text(offset: timedelta) -> str:
+    """Seconds with a sign near the warning, minutes, hours or days further away: `+35 s`, `-15 min`, `+7.0 d`."""
+    seconds = offset.total_seconds()
+    size = abs(seconds)
+    if size < 600:
+        return f"{seconds:+.0f} s"
+    if size < 2 * 3600:
+        return f"{seconds / 60:+.0f} min"
+    return f"{seconds / 3600:+.1f} h" if size < 48 * 3600 else f"{seconds / 86400:+.1f} d"
+
+
+_KINDS = {
+    Kind.SPOT_WARNING: "Spot interruption warning",
+    Kind.REBALANCE: "rebalance recommendation",
+    Kind.CAPACITY_WARNING: "capacity reservation interruption warning",
+    Kind.SCHEDULED_CHANGE: "AWS Health scheduled change",
+    Kind.STATE_CHANGE: "EC2 state",
+    Kind.UNKNOWN_WARNING: "an interruption warning of an unknown kind",
+    Kind.BID_EVICTED: "CloudTrail BidEvictedEvent: EC2 took the Spot instance",
+    Kind.TERMINATE_CALL: "CloudTrail TerminateInstances",
+    Kind.SPOT_FULFILLED: "the Spot request was fulfilled",
+    Kind.RESERVATION_NOTICE: "capacity reservation notice",
+    Kind.EXPERIMENT: "FIS experiment",
+}
+
+
+def _said(fact: Fact) -> str:
+    parts = [_KINDS[fact.kind]]
+    parts += [part for part in (fact.state, fact.event_code, fact.status) if part]
+    if fact.kind in WARNINGS and fact.action:
+        parts.append(f"(action {fact.action})")
+    if fact.actor:
+        parts.append(f"by {fact.actor}")
+    return " ".join(parts)
+
+
+def _aside(fact: Fact) -> Iterable[str]:
+    if fact.announced is not None:
+        yield f"announced for {format_time(fact.announced)}"
+    if fact.replay is not None:
+        yield f"replayed from the archive ({fact.replay})"
+    if fact.notes:
+        yield f"read with: {', '.join(fact.notes)}"
+
+
+def _saw(look: Observation) -> Iterable[str]:
+    yield f"EC2: {_ec2(look.ec2)}"
+    yield f"Kubernetes: {_kubernetes(look.kubernetes)}"
+    if look.kubernetes is not None and look.kubernetes.answer is Answer.OK:
+        yield f"pods: {_pods(look.kubernetes)}"
+        for blocker in look.kubernetes.blockers:
+            yield f"held: {blocker.namespace}/{blocker.pod}: {blocker.detail}"
+        if look.kubernetes.blockers_unnamed:
+            yield f"held: {look.kubernetes.blockers_unnamed} more pods"
+    if look.queue is not None:
+        yield f"Karpenter's queue: {_queue(look.queue)}"
+
+
+def _failed(answer: Answer, reason: str) -> str:
+    return f"{answer.value}{f': {reason}' if reason else ''}"
+
+
+def _ec2(view: InstanceView | None) -> str:
+    if view is None:
+        return "not asked"
+    if view.answer is not Answer.OK:
+        return _failed(view.answer, view.reason)
+    parts = [view.state or "state not told"]
+    if view.state_reason:
+        parts.append(view.state_reason)
+    if view.transitioned_at is not None:
+        parts.append(f"since {format_time(view.transitioned_at)}")
+    if view.spot_status:
+        parts.append(f"Spot request {view.spot_status}")
+    return ", ".join(parts)
+
+
+def _kubernetes(view: ClusterView | None) -> str:
+    if view is None:
+        return "not asked"
+    if view.answer is not Answer.OK:
+        return _failed(view.answer, view.reason)
+    deletion = "not deleting" if view.deleted_at is None else f"deleted {format_time(view.deleted_at)}"
+    conditions = [f"{condition.type}={condition.status}" for condition in view.conditions]
+    return ", ".join([f"NodeClaim {view.nodeclaim or '(no name)'} {deletion}", *conditions])
+
+
+def _pods(view: ClusterView) -> str:
+    if view.pods_answer is not Answer.OK:
+        return f"not known ({_failed(view.pods_answer, view.pods_reason)})"
+    return f"{_count(view.pods_left)} still to move"
+
+
+def _queue(view: QueueView) -> str:
+    if view.answer is not Answer.OK:
+        return _failed(view.answer, view.reason)
+    return (
+        f"{_count(view.visible)} waiting, {_count(view.in_flight)} in flight, "
+        f"{_count(view.dead_letters)} in its dead-letter queue, {_count(view.undelivered)} undelivered"
+    )
+
+
+def _count(value: int | None) -> str:
+    return "unknown" if value is None else str(value)
