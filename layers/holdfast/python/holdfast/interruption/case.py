@@ -13,7 +13,15 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from holdfast.interruption.event import ENDING_STATES, WARNINGS, Fact, Home, Kind
-from holdfast.interruption.observation import SILENT, Answer, Blocker, ClusterView, InstanceView, Observation
+from holdfast.interruption.observation import (
+    SILENT,
+    Answer,
+    Blocker,
+    BlockerReason,
+    ClusterView,
+    InstanceView,
+    Observation,
+)
 from holdfast.times import format_time
 
 NOTICE = timedelta(seconds=120)
@@ -146,6 +154,7 @@ class Case:
     drained: Drained
     drained_at: datetime | None
     force_possible: bool
+    forced: bool | None
     pods_left: int | None
     volumes_detached: bool | None
     blockers: tuple[Blocker, ...]
@@ -346,6 +355,7 @@ def _case(facts: list[Fact], looks: list[Observation], start: datetime | None, s
         drained=drained,
         drained_at=drained_at,
         force_possible=force_possible,
+        forced=_forced(found, deleted_at, drained_at),
         pods_left=last_with_pods.pods_left if last_with_pods is not None else None,
         volumes_detached=None if detached is None else detached.status == "True",
         blockers=last_with_pods.blockers if last_with_pods is not None else (),
@@ -544,6 +554,27 @@ def _force_possible(
     if ended_at is None or longest is None:
         return True
     return runs_out - timedelta(seconds=longest) <= ended_at + TOLERANCE
+
+
+def _forced(
+    found: Sequence[tuple[datetime, ClusterView]], deleted_at: datetime | None, drained_at: datetime | None
+) -> bool | None:
+    """Whether a finished drain was finished by cutting pods off; None when the evidence leaves both open.
+
+    Karpenter reports Drained=True for a forced drain too: near the end of the grace period it deletes what it could not
+    evict (kubernetes-sigs/karpenter, pkg/controllers/node/termination). Only the annotation and what held the pods tell.
+    """
+    runs_out = min((view.termination_at for _, view in found if view.termination_at is not None), default=None)
+    if drained_at is None or runs_out is None:
+        return False
+    if deleted_at is not None and runs_out <= deleted_at + TOLERANCE:
+        return True
+    before = [view for at, view in found if at < drained_at and view.pods_answer is Answer.OK]
+    longest = max((view.longest_grace for view in before if view.longest_grace is not None), default=None)
+    if longest is not None and drained_at + TOLERANCE < runs_out - timedelta(seconds=longest):
+        return False
+    held = {blocker.reason for view in before[-1:] for blocker in view.blockers}
+    return True if held & {BlockerReason.PDB, BlockerReason.DO_NOT_DISRUPT} else None
 
 
 def _plus(began: datetime | None, graces: Sequence[int]) -> datetime:

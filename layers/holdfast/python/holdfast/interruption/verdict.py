@@ -300,6 +300,13 @@ def _decide(case: Case, now: datetime) -> tuple[Verdict, str]:
                 _V.INCONCLUSIVE,
                 "Karpenter ended the instance before the deadline, yet was later seen not to have begun",
             )
+    if verdict is _V.HANDLED_IN_TIME and case.forced is not False:
+        if case.forced:
+            return (
+                _V.HANDLED_FORCED,
+                "the node was empty before the deadline, because Karpenter cut off pods that would not leave",
+            )
+        return _V.INCONCLUSIVE, "the node was empty before the deadline, but a grace period may have cut pods off"
     if case.ghost and verdict in _WEAKER_THAN_GHOST:
         return _V.GHOST, "the NodeClaim is still there ten minutes after the instance was gone"
     return verdict, why
