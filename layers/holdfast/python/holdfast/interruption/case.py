@@ -307,6 +307,7 @@ def _case(facts: list[Fact], looks: list[Observation], start: datetime | None, s
         # Karpenter ends an instance only when its drain is over, unless the grace period ran out.
         drained = Drained.IN_TIME if ended_at <= deadline + TOLERANCE else Drained.LATE
         notes.append(Note.DRAIN_INFERRED)
+    forced = _forced(found, deleted_at, drained_at)
     closed = [fact for fact in facts if fact.kind is Kind.SCHEDULED_CHANGE and fact.status == "closed"]
     closed_at = closed[0].at if closed else None
     if closed_at is not None and deleted_at is not None and deleted_at >= closed_at - TOLERANCE:
@@ -355,7 +356,7 @@ def _case(facts: list[Fact], looks: list[Observation], start: datetime | None, s
         drained=drained,
         drained_at=drained_at,
         force_possible=force_possible,
-        forced=_forced(found, deleted_at, drained_at),
+        forced=forced,
         pods_left=last_with_pods.pods_left if last_with_pods is not None else None,
         volumes_detached=None if detached is None else detached.status == "True",
         blockers=last_with_pods.blockers if last_with_pods is not None else (),
@@ -370,7 +371,7 @@ def _case(facts: list[Fact], looks: list[Observation], start: datetime | None, s
         cluster_seen_after_end=ended_at is not None and any(at >= ended_at for at, _ in answered),
         blind=bool(looks) and _is_blind(looks[-1]),
         notes=tuple(dict.fromkeys(notes)),
-        missing=_missing(deletion, drained, end, looks),
+        missing=_missing(deletion, drained, end, forced, looks),
     )
 
 
@@ -625,7 +626,9 @@ def _cycle_name(
     return FIRST_CYCLE if moment is None else format_time(moment)
 
 
-def _missing(deletion: Deletion, drained: Drained, end: End, looks: Sequence[Observation]) -> tuple[str, ...]:
+def _missing(
+    deletion: Deletion, drained: Drained, end: End, forced: bool | None, looks: Sequence[Observation]
+) -> tuple[str, ...]:
     missing: list[str] = []
     kubernetes = [look.kubernetes for look in looks if look.kubernetes is not None]
     refused = [view for view in kubernetes if view.answer not in {Answer.OK, Answer.NOT_FOUND}]
@@ -636,6 +639,8 @@ def _missing(deletion: Deletion, drained: Drained, end: End, looks: Sequence[Obs
         missing.append(f"when the NodeClaim was deleted{why}")
     if drained is Drained.UNSEEN:
         missing.append(f"whether the drain finished{why}")
+    if forced is None:
+        missing.append("whether a grace period cut pods off (no look read the pods before the drain was over)")
     if end is End.UNKNOWN:
         ec2 = [look.ec2 for look in looks if look.ec2 is not None]
         failed = [view for view in ec2 if view.answer is not Answer.OK]
