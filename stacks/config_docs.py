@@ -31,6 +31,8 @@ _ACROSS = """\
 | no cluster twice: the same account, region and name | there is one Holdfast for a cluster |
 | no queue for two clusters of an account and region, dead-letter queues and existing queues included | what one \
 Karpenter receives it deletes, so each would lose the other's interruption notices |
+| no queue of Holdfast's own for a cluster: `<name>-audit`, `<name>-alerts`, `<name>-looks-...` and their dead-letter \
+queues | Karpenter would delete the audit's messages |
 | no two clusters whose names differ only in case, in one account and region | their roles and files would be one |
 | `queue` or `existingQueue`, not both | nothing is deployed for an existing queue |
 | `maxReceiveCount` x 20s < `retention` | Karpenter hides a message for 20s at each receive; with less it would expire \

@@ -172,7 +172,7 @@ class _Walk:
                     return self._construct.construct_yaml_int(node)
                 case "float":
                     return self._construct.construct_yaml_float(node)
-        except (ValueError, KeyError, OverflowError):  # an explicit tag on something else, or 5,000 digits
+        except (ValueError, KeyError, IndexError, OverflowError):  # a tag on something else, or 5,000 digits
             self._problem(node, path, shown(text), "cannot be read as what its YAML tag says")
             return _OMITTED
         return self._unknown_tag(node, path)

@@ -571,6 +571,11 @@ def _find_clashes(clusters: Mapping[int, Cluster | _ClusterLabel], prefix: str, 
             )
             continue
         for claim in _claims(index, cluster, prefix):
+            if claim.kind == "queue" and names.is_own_queue(prefix, claim.name):
+                found.add(
+                    claim.place, f"must be another queue than {claim.name}, which Holdfast has for its own messages"
+                )
+                break
             # Names that differ only in case are two to SQS, but one role to IAM and one file in cdk.out.
             holder = taken.setdefault((*where, claim.kind, claim.name.casefold()), claim)
             if holder is not claim and not (holder.shareable and claim.shareable):

@@ -93,7 +93,7 @@ def _schema(pattern: str, *examples: str, **more: Any) -> WithJsonSchema:
 # -- durations -----------------------------------------------------------------------------------------------
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_DURATION = r"(?:[0-9]{1,6}d)?(?:[0-9]{1,6}h)?(?:[0-9]{1,6}m)?(?:[0-9]{1,6}s)?"
+_DURATION = r"(?:[0-9]{1,8}d)?(?:[0-9]{1,8}h)?(?:[0-9]{1,8}m)?(?:[0-9]{1,8}s)?"
 _DURATION_SCHEMA = rf"^(?=[0-9]){_DURATION}$"
 
 
@@ -413,7 +413,7 @@ Encryption = Annotated[
             "anyOf": [{"const": SQS_MANAGED}, {"type": "string", "pattern": f"^{_KEY_ARN}$"}],
             "examples": [
                 SQS_MANAGED,
-                "arn:aws:kms:ap-southeast-1:111122223333:key/0fake000-0000-4000-8000-000000000000",
+                "arn:aws:kms:ap-southeast-1:111122223333:key/0fa6e000-0000-4000-8000-000000000000",
             ],
         }
     ),

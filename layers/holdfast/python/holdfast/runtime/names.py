@@ -91,6 +91,13 @@ def sweep_failure_queue_name(prefix: str) -> str:
     return f"{prefix}-failed-sweeps"
 
 
+def is_own_queue(prefix: str, queue: str) -> bool:
+    """Whether a queue of this name is one of Holdfast's own, or of their dead-letter queues, in any case."""
+    name = queue.casefold().removesuffix("-dlq").removesuffix("-undelivered")
+    own = {audit_queue_name(prefix), alert_queue_name(prefix), sweep_failure_queue_name(prefix)}
+    return name in own or name.startswith(look_queue_name(prefix, ""))
+
+
 def state_stack_id(prefix: str, account: str, region: str) -> str:
     """Construct id and CloudFormation name of the stack of one account and region's data."""
     return _stack(f"{prefix}-state-{account}-{region}")
