@@ -11,6 +11,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,16 +22,22 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 import urllib3
+from hypothesis import given
+from hypothesis import strategies as st
 from kubernetes import client
 from kubernetes.client import exceptions
 
 from holdfast_cli.sandbox import certificates
 from holdfast_cli.sandbox.errors import SandboxError
 from holdfast_cli.sandbox.kube import objects
+from holdfast_cli.sandbox.kube.api import Api
+from holdfast_cli.sandbox.kube.calls import CallLog
 from holdfast_cli.sandbox.kube.control import Control, ControlClient
 from holdfast_cli.sandbox.kube.faults import Fault
+from holdfast_cli.sandbox.kube.identity import UserInfo
 from holdfast_cli.sandbox.kube_api import KubeApi
 from holdfast_cli.sandbox.kube_seed import seed_cluster
+from holdfast_cli.sandbox.loopback import Request
 
 NOW = datetime(2026, 9, 22, 12, 0, tzinfo=UTC)
 NODECLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
@@ -829,6 +836,35 @@ class TestControl:
     def test_what_cannot_be_done_is_refused_by_name(self, kube, act, named):
         with pytest.raises(SandboxError, match=named.replace("(", r"\(").replace(")", r"\)")):
             act(kube.control)
+
+
+class TestAnyRequest:
+    @given(
+        method=st.sampled_from(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]),
+        path=st.lists(
+            st.sampled_from(
+                ["", "api", "apis", "v1", "karpenter.sh", "namespaces", "orders", "pods", "nodeclaims", "status", "%2F"]
+            )
+            | st.text(max_size=5),
+            max_size=8,
+        ),
+        query=st.dictionaries(
+            st.sampled_from(["limit", "continue", "labelSelector", "fieldSelector", "resourceVersion", "watch"]),
+            st.text(alphabet="abc=!,()in .0123456789-{}", max_size=12),
+        ),
+        body=st.binary(max_size=20) | st.just(b"{}"),
+    )
+    def test_no_request_is_a_server_error(self, method, path, query, body):
+        """Whatever is asked is served, refused as the client's fault, or named as unsupported."""
+        admin = UserInfo("admin", ("system:masters",))
+        api = Api(authenticate=lambda _: admin, now=lambda: NOW, log=CallLog(), stopping=threading.Event())
+        api.store.put(objects.pod("a", namespace="orders", node_name="n", created_at=NOW))
+        target = "/" + "/".join(path) + "?" + urlencode(query)
+
+        answer = api.respond(Request(method, target, {"authorization": "Bearer x"}, body))
+
+        assert answer is not None
+        assert answer.status < 500 or answer.status in {501, 504}
 
 
 @pytest.fixture

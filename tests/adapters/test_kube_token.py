@@ -1,4 +1,4 @@
-"""EKS bearer tokens, made by botocore's own signer and judged by the sandbox's authenticator."""
+"""EKS bearer tokens, judged by the sandbox's authenticator."""
 
 import base64
 import json
@@ -10,53 +10,18 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import pytest
-from botocore.credentials import Credentials
-from botocore.hooks import HierarchicalEmitter
-from botocore.model import ServiceId
-from botocore.signers import RequestSigner
 
+from holdfast_cli.sandbox import certificates
 from holdfast_cli.sandbox.kube.identity import UserInfo
-from holdfast_cli.sandbox.kube_api import KubeApi
+from holdfast_cli.sandbox.kube_api import KubeApi, webhook
 from holdfast_cli.sandbox.kube_token import AccessEntry, Credential, EksTokens, principal_of
+from holdfast_cli.sandbox.loopback import LoopbackServer, Request, Response
+from tests.eks_tokens import CLUSTER, KEY, SECRET, SESSION_TOKEN, presigned, token
 
-CLUSTER = "eksworkshop"
-REGION = "ap-southeast-1"
-KEY = "ASIAEXAMPLEHOLDFAST1"
 ROLE = "arn:aws:iam::111122223333:role/holdfast-judge"
 SESSION = "arn:aws:sts::111122223333:assumed-role/holdfast-judge/judge@1"
-SECRET, SESSION_TOKEN = "secret+/of=the/key", "session/token+with=signs"
 
 ISSUED = Credential(SECRET, SESSION, SESSION_TOKEN)
-
-
-def presigned(
-    *,
-    key: str = KEY,
-    secret: str = SECRET,
-    session_token: str | None = SESSION_TOKEN,
-    cluster: str | None = CLUSTER,
-    region: str = REGION,
-    host: str | None = None,
-    expires: int = 60,
-    action: str = "GetCallerIdentity",
-) -> str:
-    """The presigned URL inside a token, as the product and `aws eks get-token` make it."""
-    events = HierarchicalEmitter()  # the signer keeps a weak reference to it only
-    credentials = Credentials(key, secret, session_token)
-    signer = RequestSigner(ServiceId("STS"), region, "sts", "v4", credentials, events)
-    host = host or f"sts.{region}.amazonaws.com" + (".cn" if region.startswith("cn-") else "")
-    request = {
-        "method": "GET",
-        "url": f"https://{host}/?Action={action}&Version=2011-06-15",
-        "body": {},
-        "headers": {} if cluster is None else {"x-k8s-aws-id": cluster},
-        "context": {},
-    }
-    return str(signer.generate_presigned_url(request, "GetCallerIdentity", region_name=region, expires_in=expires))
-
-
-def token(url: str) -> str:
-    return "k8s-aws-v1." + base64.urlsafe_b64encode(url.encode()).decode().rstrip("=")
 
 
 def changed(url: str, **parameters: str) -> str:
@@ -187,6 +152,32 @@ def test_a_principal_without_access_entry_is_refused():
 )
 def test_the_principal_of_a_session_is_its_role(arn, principal):
     assert principal_of(arn) == principal
+
+
+def test_a_webhook_judges_only_tokens_of_good_form(tmp_path):
+    """As kube-apiserver asks the authenticator of EKS: a TokenReview (authentication.k8s.io/v1) and its status."""
+    tls = certificates.ensure(tmp_path, datetime.now(UTC))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tls.certificate, tls.key)
+    good, forged = token(presigned()), token(presigned(secret="forged"))
+    asked: list[str] = []
+
+    def review(request: Request) -> Response:
+        body = json.loads(request.body)
+        asked.append(body["spec"]["token"])
+        status = {"authenticated": asked[-1] == good}
+        if status["authenticated"]:
+            status["user"] = {"username": "holdfast", "groups": ["holdfast:auditors", "system:authenticated"]}
+        return Response(200, json.dumps({**body, "status": status}).encode())
+
+    with LoopbackServer(review, tls=context) as server:
+        authenticate = webhook(f"{server.url}/review", tls.ca)
+
+        assert authenticate(good) == UserInfo("holdfast", ("holdfast:auditors", "system:authenticated"))
+        assert authenticate(forged) is None
+        assert authenticate(token(presigned(expires=901))) is None
+
+    assert asked == [good, forged]
 
 
 def test_the_api_takes_a_good_token_and_answers_a_forged_one_with_401():

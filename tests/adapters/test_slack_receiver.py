@@ -11,9 +11,12 @@ from typing import Any
 
 import pytest
 import urllib3
+from hypothesis import given
+from hypothesis import strategies as st
 from slack_sdk.webhook import WebhookClient
 
 from holdfast_cli.sandbox.errors import SandboxError
+from holdfast_cli.sandbox.slack_payload import refusal
 from holdfast_cli.sandbox.slack_receiver import SlackClient, SlackFault, SlackReceiver
 
 
@@ -192,3 +195,21 @@ def test_it_runs_as_a_process_and_ends_on_sigterm(tmp_path):
             assert child.wait(10) == 0
         finally:
             child.kill()
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.text(max_size=5)
+        | st.sampled_from(["section", "header", "mrkdwn"]),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["text", "blocks", "type", "fields", "elements"]), inner, max_size=4)
+        ),
+        max_leaves=12,
+    )
+)
+def test_any_json_is_judged(payload):
+    assert refusal(payload) in {None, "invalid_payload", "no_text", "invalid_blocks", "msg_blocks_too_long"}

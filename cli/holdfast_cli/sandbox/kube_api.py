@@ -115,7 +115,10 @@ def webhook(url: str, ca: Path) -> Authenticator:
             _log.info("token refused: %s", error)
             return None
         identity = token_review(url, ca, token)
-        return UserInfo(identity.username, identity.groups) if identity else None
+        if identity is None:
+            _log.info("token refused by the TokenReview webhook")
+            return None
+        return UserInfo(identity.username, identity.groups)
 
     return authenticate
 

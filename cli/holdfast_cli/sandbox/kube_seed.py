@@ -118,7 +118,7 @@ def _pools(cluster: str, claims: Sequence[KubeObject], ago: _Ago) -> list[KubeOb
             "orders",
             created_at=ago(days=30),
             capacity_types=("on-demand",),
-            termination_grace_period=timedelta(hours=1),
+            termination_grace_period="1h",
             budgets=({"nodes": "1"},),
             claims=claims,
         ),

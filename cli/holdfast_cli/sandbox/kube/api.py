@@ -85,7 +85,8 @@ class Api:
         user = self.tokens.get(token) or self._authenticate(token)
         if user is None:
             raise status.unauthorized()
-        return UserInfo(user.username, (*user.groups, AUTHENTICATED), user.uid, user.extra)
+        groups = dict.fromkeys((*user.groups, AUTHENTICATED))  # a webhook may name it already
+        return UserInfo(user.username, tuple(groups), user.uid, user.extra)
 
     def _faulty(self, fault: Fault) -> Response | None:
         match fault.status:

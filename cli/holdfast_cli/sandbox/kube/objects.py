@@ -116,7 +116,7 @@ def nodepool(
     created_at: datetime,
     nodeclass: str = "orders",
     capacity_types: Sequence[str] = ("spot",),
-    termination_grace_period: timedelta | None = None,
+    termination_grace_period: str | None = None,
     limits: Mapping[str, Any] | None = None,
     budgets: Sequence[Mapping[str, Any]] = ({"nodes": "10%"},),
     consolidate_after: str = "5m",
@@ -128,8 +128,8 @@ def nodepool(
 ) -> KubeObject:
     """A Ready NodePool of the orders workload.
 
-    `requirements` replaces those beside the capacity type. `status.resources` sums the launched ones of `claims`
-    that are the pool's own.
+    `termination_grace_period` stands there as a person writes it (`1h`), `requirements` replaces those beside
+    the capacity type. `status.resources` sums the launched ones of `claims` that are the pool's own.
     """
     more = requirements or (
         {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
@@ -147,7 +147,7 @@ def nodepool(
     if taints:
         template["taints"] = [dict(taint) for taint in taints]
     if termination_grace_period is not None:
-        template["terminationGracePeriod"] = go_duration(termination_grace_period)
+        template["terminationGracePeriod"] = termination_grace_period
     capacities = [
         claim["status"]["capacity"]
         for claim in claims
