@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
+from holdfast.interruption.announce import alert_of
 from holdfast.interruption.record import CaseRecord
 from holdfast.interruption.verdict import Verdict
 from holdfast.times import format_time, parse_time
@@ -162,17 +163,18 @@ def _print_judged(judged: Judged, out: Console, *, with_timeline: bool) -> None:
         out.print("Not understood, or known to say nothing about an interruption:", style="bold")
         for item in judged.refusals:
             mark = "ignored" if item.ignored else item.code
-            out.print(Padding(plain(f"{item.place}: {mark}: {item.reason}"), (0, 0, 0, 2), expand=False))
+            _line(out, f"{item.place}: {mark}: {item.reason}")
         out.print()
     for sentence in (*judged.remarks, *judged.assumed):
         out.print(plain(sentence, "dim"))
-    out.print(
-        plain(
-            f"{judged.facts} facts ({judged.duplicates} duplicates besides), {judged.observations} observations, "
-            f"{len(judged.cases)} cases.",
-            "dim",
-        )
+    counts = (
+        (judged.facts, "fact"),
+        (judged.duplicates, "duplicate"),
+        (judged.observations, "observation"),
+        (len(judged.cases), "case"),
     )
+    said = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
+    out.print(plain(f"Read: {said}.", "dim"))
 
 
 def print_case(record: CaseRecord, out: Console) -> None:
@@ -183,16 +185,21 @@ def print_case(record: CaseRecord, out: Console) -> None:
         headline.append_text(plain(f" {judgement.cause.value}", "bold"))
     if not judgement.final:
         headline.append_text(plain(" (not final: another look is planned)", "yellow"))
-    headline.append_text(plain(f"  {case.key}"))
     out.print(headline)
+    _line(out, case.key)
     what = [part for part in (case.instance_type, case.zone, case.capacity_type) if part]
     owners = (("cluster", case.cluster), ("NodePool", case.nodepool), ("NodeClaim", case.nodeclaim))
     where = [f"{name} {value or 'unknown'}" for name, value in owners] + what
-    out.print(Padding(plain(", ".join(where), "dim"), (0, 0, 0, 2), expand=False))
-    out.print(Padding(plain(judgement.reason), (0, 0, 0, 2), expand=False))
+    _line(out, ", ".join(where), "dim")
+    _line(out, judgement.reason)
     if judgement.notes:
-        notes = ", ".join(note.value.replace("_", " ") for note in judgement.notes)
-        out.print(Padding(plain(f"Notes: {notes}."), (0, 0, 0, 2), expand=False))
+        _line(out, f"Notes: {', '.join(note.value.replace('_', ' ') for note in judgement.notes)}.")
+    alert = alert_of(record, corrects=False)
+    _line(out, f"Alert: {f'{alert.severity}, {alert.title}' if alert is not None else 'none'}.", "dim")
+
+
+def _line(out: Console, text: str, style: str = "") -> None:
+    out.print(Padding(plain(text, style), (0, 0, 0, 2), expand=False))
 
 
 def print_timeline(moments: Sequence[Moment], out: Console) -> None:

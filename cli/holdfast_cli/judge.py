@@ -89,8 +89,8 @@ class Inferred:
             said.append(f"Ours are the clusters given: {', '.join(sorted(self.roles))}.")
         elif self.named:
             said.append(
-                f"Every cluster that an observation names counts as ours: {', '.join(self.named)}. Its controller "
-                "role is not known, so a TerminateInstances call from CloudTrail does not tell who made it."
+                f"Every cluster that an observation names counts as ours: {', '.join(self.named)} (controller role not "
+                "known; --cluster NAME=ROLE_ARN gives it)."
             )
         else:
             said.append("No observation names a cluster.")
@@ -231,7 +231,8 @@ def _histories(
         else:
             alone[look.instance_id] += 1
     for instance_id, count in sorted(alone.items()):
-        remarks.append(f"{count} observations of {instance_id}, but no event about it: no case.")
+        noun = "observation" if count == 1 else "observations"
+        remarks.append(f"{instance_id}: {count} {noun}, but no event about it, so no case.")
     return {key: History(tuple(told[key]), tuple(seen[key])) for key in sorted(told)}
 
 
