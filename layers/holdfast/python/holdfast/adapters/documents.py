@@ -1,0 +1,93 @@
+"""The JSON form of what the ledger, the queues and the observation files hold.
+
+Reading is strict: an unknown key, a missing one, a wrong type or a time without an offset is refused with the name of
+the row or file, because a document half understood would be judged as if it were whole. Written JSON is compact and
+the same for equal values, so that it can be hashed and compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
+
+from holdfast.alerts.alert import Alert
+from holdfast.errors import InvalidDocument
+from holdfast.interruption.event import Fact, Rejection
+from holdfast.interruption.observation import Observation
+from holdfast.interruption.record import CaseRecord
+from holdfast.ports import Look
+
+type Document = Fact | Rejection | Observation | CaseRecord | Alert | Look
+
+_SHOWN_ERRORS = 5
+_ADAPTERS: dict[type, TypeAdapter[tuple[Any]]] = {}
+
+
+def dump(document: Document) -> str:
+    """The document as compact JSON, the same for equal documents."""
+    return _adapter(type(document)).dump_json((document,))[1:-1].decode()
+
+
+def load[D: Document](kind: type[D], text: str | bytes, where: str) -> D:
+    """The document in `text`, its times in UTC. `where` names the row or file for the error message.
+
+    Raises:
+        InvalidDocument: `text` is not JSON or not such a document; names `where` and the fields.
+    """
+    body = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
+    try:
+        (document,) = _adapter(kind).validate_json(b"[" + body + b"]", strict=True)
+    except ValidationError as error:
+        problems = "; ".join(_problem(item) for item in error.errors(include_url=False)[:_SHOWN_ERRORS])
+        raise InvalidDocument(f"{where} is no {_name(kind)}: {problems}") from error
+    try:
+        read: D = _in_utc(document)
+    except ValueError as error:
+        raise InvalidDocument(f"{where} is no {_name(kind)}: {error}") from error
+    return read
+
+
+def observation_schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of an observation, the file format of `holdfast interruptions judge`."""
+    schema = TypeAdapter(Observation).json_schema(schema_generator=_Schema)
+    return {"$schema": _Schema.schema_dialect, **schema}
+
+
+class _Schema(GenerateJsonSchema):
+    def field_title_should_be_set(self, _schema: Any) -> bool:
+        # A title that repeats the key in capitals helps nobody.
+        return False
+
+
+def _adapter(kind: type) -> TypeAdapter[tuple[Any]]:
+    # Built on first use: a function pays only for the documents it reads. pydantic takes no configuration for a plain
+    # dataclass, but hands a tuple's on to the dataclass in it; so the document travels in a tuple of one.
+    if kind not in _ADAPTERS:
+        wrapped: Any = tuple[kind]  # type: ignore[valid-type] # which class it is, only the caller knows
+        _ADAPTERS[kind] = TypeAdapter(wrapped, config=ConfigDict(extra="forbid"))
+    return _ADAPTERS[kind]
+
+
+def _in_utc(value: Any) -> Any:
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError(f"the time {value.isoformat()} has no offset; write Z for UTC")
+        return value.astimezone(UTC)
+    if isinstance(value, tuple):
+        return tuple(_in_utc(item) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: _in_utc(getattr(value, field.name)) for field in fields(value)})
+    return value
+
+
+def _problem(error: Any) -> str:
+    place = ".".join(str(part) for part in error["loc"][1:])
+    return f"{place}: {error['msg']}" if place else str(error["msg"])
+
+
+def _name(kind: type) -> str:
+    return {"CaseRecord": "case record"}.get(kind.__name__, kind.__name__.lower())
