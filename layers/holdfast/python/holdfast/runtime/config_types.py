@@ -13,7 +13,9 @@ from typing import Annotated, Any
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainSerializer,
@@ -21,6 +23,7 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
 )
+from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 
@@ -43,6 +46,20 @@ class Hint:
 def problem(message: str, suggestion: str | None = None) -> PydanticCustomError:
     """A validation error with a message for a person and, where there is one, the value to write instead."""
     return PydanticCustomError("holdfast", "{message}", {"message": message, "suggestion": suggestion})
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, unknown keys refused, values kept out of pydantic's messages."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        extra="forbid",
+        frozen=True,
+        # Rules between two keys also hold where one of them is left to its default.
+        validate_default=True,
+        # A webhook URL in the wrong place must not get into a log.
+        hide_input_in_errors=True,
+    )
 
 
 class Problems:
