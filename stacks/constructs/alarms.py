@@ -1,0 +1,283 @@
+"""Alarms: what each one means, when it fires, and where the runbook goes on.
+
+All of them notify one SNS topic, so that they reach people by a way that needs neither Slack nor any function of ours.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+from aws_cdk import Duration, aws_cloudwatch, aws_cloudwatch_actions, aws_lambda, aws_sns, aws_sqs
+from constructs import Construct
+
+from holdfast.runtime.settings import NotifierSettings, SweeperSettings
+
+NAMESPACE = "Holdfast"
+"""Of the metrics the functions write (`holdfast.runtime.observability`)."""
+
+KARPENTER_QUEUE_WARNING = timedelta(seconds=30)
+KARPENTER_QUEUE_PAGE = timedelta(seconds=60)
+"""A Spot warning is two minutes long: a message that waited for one of them leaves Karpenter half of the time."""
+
+AUDIT_QUEUE_LAG = timedelta(seconds=120)
+OVERDUE_LOOKS = timedelta(seconds=300)
+OUTBOX_AGE = timedelta(seconds=600)
+
+_MINUTE = Duration.minutes(1)
+_RULE_METRICS = {
+    "FailedInvocations": "EventBridge could not deliver events to the queue.",
+    "InvocationsSentToDlq": "EventBridge gave up on events and put them into the queue's undelivered queue.",
+    "InvocationsFailedToBeSentToDlq": "EventBridge lost events: neither the queue nor its undelivered queue took them.",
+    "ThrottledRules": "EventBridge is throttled: events arrive late.",
+}
+
+
+class Runbook(StrEnum):
+    """The headings of docs/runbook.md that alarms point at."""
+
+    KARPENTER_QUEUE_AGE = "karpenter-queue-age"
+    KARPENTER_NOT_POLLING = "karpenter-not-polling"
+    DEAD_LETTERS = "dead-letters"
+    UNDELIVERED_EVENTS = "undelivered-events"
+    EVENT_DELIVERY = "event-delivery"
+    AUDIT_QUEUE_AGE = "audit-queue-age"
+    FUNCTION_ERRORS = "function-errors"
+    SWEEPER_SILENT = "sweeper-silent"
+    OVERDUE_LOOKS = "overdue-looks"
+    ALERTS_WAITING = "alerts-waiting"
+    ALERTS_UNDELIVERABLE = "alerts-undeliverable"
+
+
+class Urgency(StrEnum):
+    """How soon somebody should look; the first word of an alarm's description."""
+
+    PAGE = "PAGE"
+    WARNING = "WARNING"
+
+
+class Missing(StrEnum):
+    """What no data means to an alarm."""
+
+    FINE = "notBreaching"
+    BAD = "breaching"
+
+
+@dataclass(frozen=True, slots=True)
+class Alarms:
+    """Makes alarms that notify `topic`."""
+
+    topic: aws_sns.ITopic
+
+    def above(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        metric: aws_cloudwatch.IMetric,
+        limit: float,
+        says: str,
+        runbook: Runbook,
+        urgency: Urgency = Urgency.WARNING,
+    ) -> None:
+        """Fires when one minute's value is above `limit`; no data is fine."""
+        self._alarm(scope, construct_id, metric, limit, says, runbook, urgency, Missing.FINE)
+
+    def silent(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        metric: aws_cloudwatch.IMetric,
+        minutes: int,
+        says: str,
+        runbook: Runbook,
+        urgency: Urgency = Urgency.PAGE,
+    ) -> None:
+        """Fires when the metric was zero, or not there, for so many minutes on end."""
+        self._alarm(scope, construct_id, metric, 1, says, runbook, urgency, Missing.BAD, minutes=minutes)
+
+    def queue_age(
+        self,
+        scope: Construct,
+        construct_id: str,
+        queue: aws_sqs.IQueue,
+        *,
+        limit: timedelta,
+        says: str,
+        runbook: Runbook,
+        urgency: Urgency,
+    ) -> None:
+        """Fires when a message has waited longer than `limit`."""
+        self.above(
+            scope,
+            construct_id,
+            metric=queue.metric_approximate_age_of_oldest_message(period=_MINUTE, statistic="Maximum"),
+            limit=limit.total_seconds(),
+            says=says,
+            runbook=runbook,
+            urgency=urgency,
+        )
+
+    def dead_letters(self, scope: Construct, construct_id: str, queue: aws_sqs.IQueue) -> None:
+        """Fires while a message is in the dead-letter queue.
+
+        By depth: NumberOfMessagesSent does not count what a redrive moves there (SQS guide, available metrics).
+        """
+        self._not_empty(scope, construct_id, queue, "Messages failed until they were put aside.", Runbook.DEAD_LETTERS)
+
+    def undelivered(self, scope: Construct, construct_id: str, queue: aws_sqs.IQueue) -> None:
+        """Fires while an event that EventBridge could not deliver is kept."""
+        self._not_empty(
+            scope, construct_id, queue, "Events could not be delivered to their queue.", Runbook.UNDELIVERED_EVENTS
+        )
+
+    def _not_empty(
+        self, scope: Construct, construct_id: str, queue: aws_sqs.IQueue, says: str, runbook: Runbook
+    ) -> None:
+        self.above(
+            scope,
+            construct_id,
+            metric=queue.metric_approximate_number_of_messages_visible(period=_MINUTE, statistic="Maximum"),
+            limit=0,
+            says=says,
+            runbook=runbook,
+            urgency=Urgency.PAGE,
+        )
+
+    def rules(self, scope: Construct, rule_names: Sequence[str]) -> None:
+        """Fires when EventBridge fails, loses, or throttles what these rules match (at most ten: one alarm's limit)."""
+        for name, says in _RULE_METRICS.items():
+            each: dict[str, aws_cloudwatch.IMetric] = {
+                f"rule{number}": aws_cloudwatch.Metric(
+                    namespace="AWS/Events",
+                    metric_name=name,
+                    dimensions_map={"RuleName": rule},
+                    statistic="Sum",
+                    period=_MINUTE,
+                )
+                for number, rule in enumerate(rule_names, start=1)
+            }
+            self.above(
+                scope,
+                f"{name}Alarm",
+                metric=aws_cloudwatch.MathExpression(
+                    expression="SUM(METRICS())", using_metrics=each, label=name, period=_MINUTE
+                ),
+                limit=0,
+                says=says,
+                runbook=Runbook.EVENT_DELIVERY,
+                urgency=Urgency.PAGE,
+            )
+
+    def karpenter_not_polling(self, scope: Construct, construct_id: str, queue: aws_sqs.IQueue) -> None:
+        """Fires when nobody asked Karpenter's queue for messages for five minutes: the controller polls without pause."""
+        self.silent(
+            scope,
+            construct_id,
+            metric=aws_cloudwatch.MathExpression(
+                expression="FILL(empty, 0) + FILL(received, 0)",
+                using_metrics={
+                    "empty": queue.metric_number_of_empty_receives(period=_MINUTE, statistic="Sum"),
+                    "received": queue.metric_number_of_messages_received(period=_MINUTE, statistic="Sum"),
+                },
+                label="Receives",
+                period=_MINUTE,
+            ),
+            minutes=5,
+            says="Karpenter does not poll its queue: no interruption is handled.",
+            runbook=Runbook.KARPENTER_NOT_POLLING,
+        )
+
+    def function_errors(self, scope: Construct, construct_id: str, function: aws_lambda.IFunction) -> None:
+        """Fires when a run of the function failed."""
+        self.above(
+            scope,
+            construct_id,
+            metric=function.metric_errors(period=_MINUTE, statistic="Sum"),
+            limit=0,
+            says="A run of the function failed. Its messages are tried again.",
+            runbook=Runbook.FUNCTION_ERRORS,
+        )
+
+    def sweeper(self, scope: Construct) -> None:
+        """Fires when the sweeper is silent, or finds looks that nobody makes."""
+        self.silent(
+            scope,
+            "SilentAlarm",
+            metric=_own_metric("SweeperHeartbeat", SweeperSettings.service, "Sum"),
+            minutes=5,
+            says="The sweeper has not finished a sweep for five minutes: lost looks and alerts stay lost.",
+            runbook=Runbook.SWEEPER_SILENT,
+        )
+        self.above(
+            scope,
+            "OverdueLooksAlarm",
+            metric=_own_metric("OldestOverdueSeconds", SweeperSettings.service, "Maximum"),
+            limit=OVERDUE_LOOKS.total_seconds(),
+            says="Looks at interrupted instances are overdue: verdicts are late.",
+            runbook=Runbook.OVERDUE_LOOKS,
+        )
+
+    def notifier(self, scope: Construct) -> None:
+        """Fires when alerts wait in the outbox, or the webhook takes none."""
+        self.above(
+            scope,
+            "AlertsWaitingAlarm",
+            metric=_own_metric("OutboxAgeSeconds", SweeperSettings.service, "Maximum"),
+            limit=OUTBOX_AGE.total_seconds(),
+            says="Alerts have waited for ten minutes: people are not told what the audit found.",
+            runbook=Runbook.ALERTS_WAITING,
+            urgency=Urgency.PAGE,
+        )
+        self.above(
+            scope,
+            "UndeliverableAlarm",
+            metric=_own_metric("AlertsUndeliverable", NotifierSettings.service, "Sum"),
+            limit=0,
+            says="The webhook refuses alerts for good.",
+            runbook=Runbook.ALERTS_UNDELIVERABLE,
+            urgency=Urgency.PAGE,
+        )
+
+    def _alarm(
+        self,
+        scope: Construct,
+        construct_id: str,
+        metric: aws_cloudwatch.IMetric,
+        threshold: float,
+        says: str,
+        runbook: Runbook,
+        urgency: Urgency,
+        missing: Missing,
+        *,
+        minutes: int = 1,
+    ) -> None:
+        operators = aws_cloudwatch.ComparisonOperator
+        alarm = aws_cloudwatch.Alarm(
+            scope,
+            construct_id,
+            metric=metric,
+            threshold=threshold,
+            comparison_operator=(
+                operators.LESS_THAN_THRESHOLD if missing is Missing.BAD else operators.GREATER_THAN_THRESHOLD
+            ),
+            evaluation_periods=minutes,
+            treat_missing_data=(
+                aws_cloudwatch.TreatMissingData.BREACHING
+                if missing is Missing.BAD
+                else aws_cloudwatch.TreatMissingData.NOT_BREACHING
+            ),
+            alarm_description=f"{urgency}: {says} See docs/runbook.md#{runbook}",
+        )
+        alarm.add_alarm_action(aws_cloudwatch_actions.SnsAction(self.topic))
+
+
+def _own_metric(name: str, service: str, statistic: str) -> aws_cloudwatch.Metric:
+    return aws_cloudwatch.Metric(
+        namespace=NAMESPACE,
+        metric_name=name,
+        dimensions_map={"service": service},
+        statistic=statistic,
+        period=_MINUTE,
+    )
