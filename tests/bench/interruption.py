@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from typing import Any
 
 from holdfast.alerts.alert import Alert
 from holdfast.interruption.case import Case, Scope, fold
@@ -112,7 +113,7 @@ def _ingest_cost(size: int) -> float:
 
 
 def _ingest(messages: Sequence[Message]) -> IngestResult:
-    world = World()
+    world: Any = World()
     return ingest(
         messages,
         home=HOME,

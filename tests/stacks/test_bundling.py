@@ -354,7 +354,7 @@ def test_a_failing_build_fails_the_synth_and_never_asks_for_docker(functions: Pa
 
 
 def test_bundling_can_be_skipped_for_tests_of_templates(tmp_path: Path) -> None:
-    context = {"aws:cdk:bundling-stacks": []}
+    context: dict[str, object] = {"aws:cdk:bundling-stacks": []}
     layers = synthesize(
         tmp_path, [bundling.dependencies_layer_code("arm64"), bundling.holdfast_layer_code()], **context
     )
