@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from holdfast.errors import HoldfastError, SettingsError
+from holdfast.runtime import names
 from holdfast.runtime.config import Architecture, AuthenticationMode, HoldfastConfig, load_resolved
 from holdfast.runtime.config_types import Partition
 from stacks.config import ConfigError, load, parse, to_resolved_json
@@ -524,6 +525,15 @@ def test_names_that_differ_only_in_case_are_refused():
     assert "differs only in case" in found["clusters[1].name"].message
 
 
+def test_a_cluster_named_like_the_shortened_name_of_another_is_refused():
+    """100 characters make a stack name of over 128, which is cut and hashed; nobody gets that name by chance."""
+    long = cluster(name="x" * 100)
+    shortened = names.cluster_stack_id("holdfast", "111122223333", "ap-southeast-1", "x" * 100)
+    twin = shortened.removeprefix("holdfast-cluster-111122223333-ap-southeast-1-")
+    found = refuse(long, cluster(name=twin))
+    assert f"makes the stack {shortened}" in found["clusters[1].name"].message
+
+
 def test_a_shared_queue_is_found_beside_other_mistakes_in_the_same_clusters():
     found = refuse(cluster(queue={"retention": "x"}), cluster(name="b", queue={"name": "orders", "maxReceiveCount": 0}))
     assert set(found) == {"clusters[0].queue.retention", "clusters[1].queue.name", "clusters[1].queue.maxReceiveCount"}
@@ -708,6 +718,11 @@ def test_yaml_beyond_plain_values_is_refused_not_guessed(line, path, message):
     found = {problem.path: problem for problem in problems_of(f"clusters: [{json.dumps(cluster())}]\n{line}\n")}
     assert message in found[path].message
     assert found[path].line == 2
+
+
+def test_an_unreadable_item_is_one_problem_and_the_others_keep_their_numbers():
+    found = {problem.path for problem in problems_of(f"clusters: [!mine x, {json.dumps(cluster(account='1'))}]")}
+    assert found == {"clusters[0]", "clusters[1].account"}
 
 
 def test_aliases_of_aliases_do_not_fill_the_memory():
