@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from holdfast.adapters import clients
-from holdfast.adapters.dynamodb import DynamoLedger, DynamoOutbox
+from holdfast.adapters.dynamodb import DynamoLedger
 from holdfast.adapters.ec2 import Ec2Instances
+from holdfast.adapters.outbox import DynamoOutbox
 from holdfast.adapters.sqs import SqsLooks, SqsWakeups
 from holdfast.interruption.case import Scope
 from holdfast.runtime.config import HoldfastConfig

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from holdfast.adapters import clients
-from holdfast.adapters.dynamodb import DynamoOutbox
+from holdfast.adapters.outbox import DynamoOutbox
 from holdfast.adapters.secrets import WebhookSecret
 from holdfast.adapters.slack import SlackMessenger
 from holdfast.adapters.sqs import SqsWakeups, parse_wakeup
