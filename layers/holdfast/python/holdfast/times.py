@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 _EPOCH_MILLISECONDS_FROM = 100_000_000_000
-_EPOCH_LATEST_SECONDS = 253_402_300_799  # 9999-12-31T23:59:59Z
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""Times outside of these are refused: they are somebody's "never", and sums with them would leave the calendar."""
 
 
 def parse_time(value: object) -> datetime:
@@ -15,35 +17,31 @@ def parse_time(value: object) -> datetime:
     Text without an offset counts as UTC, as the AWS services write it.
 
     Raises:
-        ValueError: `value` is none of these.
+        ValueError: `value` is none of these, or not between 1970 and 9000.
     """
-    if isinstance(value, bool) or value is None:
-        raise ValueError(f"not a time: {value!r}")
-    if isinstance(value, int | float):
-        return _from_epoch(float(value))
-    text = str(value).strip()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _from_epoch(value)
+    if not isinstance(value, str):
+        raise ValueError(f"not a time: {type(value).__name__}")  # noqa: TRY004 - one error type for every bad time
+    text = value.strip()
     if text.isdecimal() and text.isascii():
         return _from_epoch(float(text))
-    moment = datetime.fromisoformat(text)
-    try:
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except OverflowError as error:
-        raise ValueError(f"not a time on the calendar: {text!r}") from error
+    return _in_utc(datetime.fromisoformat(text))
 
 
 def parse_http_date(value: object) -> datetime:
     """The point in time of an RFC 1123 date such as `Sat, 05 Sep 2026 15:10:09 GMT` (AWS Health), day padded or not.
 
     Raises:
-        ValueError: `value` is not such a date.
+        ValueError: `value` is not such a date, or not between 1970 and 9000.
     """
     if not isinstance(value, str):
-        raise ValueError(f"not a date: {value!r}")  # noqa: TRY004 - one error type for every bad date
+        raise ValueError(f"not a date: {type(value).__name__}")  # noqa: TRY004 - one error type for every bad date
     try:
         moment = parsedate_to_datetime(value)
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (TypeError, IndexError, OverflowError) as error:
         raise ValueError(f"not a date: {value!r}") from error
+    return _in_utc(moment)
 
 
 def format_time(moment: datetime) -> str:
@@ -59,7 +57,13 @@ def sortable_time(moment: datetime) -> str:
 
 
 def _from_epoch(number: float) -> datetime:
-    seconds = number / 1000 if number >= _EPOCH_MILLISECONDS_FROM else number
-    if not 0 <= seconds <= _EPOCH_LATEST_SECONDS:
-        raise ValueError(f"not a time since 1970: {number!r}")
-    return datetime.fromtimestamp(seconds, UTC)
+    if not 0 <= number < _LATEST.timestamp() * 1000:
+        raise ValueError("not a time between 1970 and 9000")
+    return datetime.fromtimestamp(number / 1000 if number >= _EPOCH_MILLISECONDS_FROM else number, UTC)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if not _EARLIEST <= aware < _LATEST:
+        raise ValueError(f"not a time between 1970 and 9000: {moment.isoformat()}")
+    return aware.astimezone(UTC)

@@ -551,5 +551,5 @@ def _text(value: Any) -> str | None:
 
 
 def _printable(text: str, limit: int = _KEPT_FIELD) -> str:
-    """`text` without lone surrogates (no store takes them), cut to a length a table row can hold."""
-    return text[:limit].encode("utf-8", "backslashreplace").decode("utf-8")[:limit]
+    """`text` without lone surrogates (no store takes them), cut to `limit` bytes of UTF-8: what a table row can hold."""
+    return text[:limit].encode("utf-8", "backslashreplace")[:limit].decode("utf-8", "ignore")
