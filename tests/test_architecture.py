@@ -30,8 +30,9 @@ IMPURE_BUILTINS = {"open", "input", "print", "exec", "eval", "__import__"}
 # Libraries that talk to AWS, Kubernetes or Slack.
 VENDORS = ("boto3", "botocore", "kubernetes", "slack_sdk", "urllib3", "requests", "httpx")
 KUBERNETES_MODULE = "holdfast.adapters.kube"
-# What the stacks need to know of the functions: configuration, the environment, names, and the errors of those.
+# What the stacks need to know of the functions: configuration, the environment, names, the table's keys.
 FOR_STACKS = (
+    "holdfast.adapters.table",
     "holdfast.errors",
     "holdfast.runtime.config",
     "holdfast.runtime.config_types",
@@ -152,7 +153,7 @@ MACHINERY = ("holdfast.adapters", "holdfast.runtime")
 def adapters_import_what_ports_carry(module: Module) -> Iterator[str]:
     """An adapter imports ports, the types they carry, and other adapters; it takes no decision."""
     if within(module.name, "holdfast.adapters"):
-        allowed = ("holdfast.adapters", "holdfast.ports", *SHARED, *carried_by_ports())
+        allowed = ("holdfast.adapters", "holdfast.ports", "holdfast.__version__", *SHARED, *carried_by_ports())
         for name in module.imports():
             if within(name, "holdfast") and not within(name, *allowed):
                 yield f"imports {name}"
@@ -181,25 +182,27 @@ def only_adapters_speak_to_vendors(module: Module) -> Iterator[str]:
             yield f"imports {name}"
 
 
-def only_runtime_validates_and_observes(module: Module) -> Iterator[str]:
-    """pydantic and Powertools are known to runtime (and the handlers' decorators) only."""
+def only_the_edge_validates_and_observes(module: Module) -> Iterator[str]:
+    """Powertools is known to runtime (and the handlers) only, pydantic to runtime and to adapters that read documents."""
     if within(module.name, "holdfast") and not within(module.name, "holdfast.runtime"):
-        yield from (
-            f"imports {name}"
-            for name in module.imports()
-            if within(name, "pydantic", "pydantic_core", "aws_lambda_powertools")
-        )
+        refused = ["aws_lambda_powertools"]
+        if not within(module.name, "holdfast.adapters"):
+            refused += ["pydantic", "pydantic_core"]
+        yield from (f"imports {name}" for name in module.imports() if within(name, *refused))
 
 
 def handlers_wire_one_capability(module: Module) -> Iterator[str]:
-    """A handler imports runtime and one capability, and is short."""
+    """A handler imports runtime, the types of the ports and one capability, and is short."""
     if within(module.name, "lambdas"):
         used = set()
         for name in module.imports():
             package = Module(name, "").package
             if package in capabilities():
                 used.add(package)
-            elif not (is_standard(name) or within(name, "aws_lambda_powertools", "holdfast.runtime", *SHARED)):
+            elif not (
+                is_standard(name)
+                or within(name, "aws_lambda_powertools", "holdfast.runtime", "holdfast.ports", *SHARED)
+            ):
                 yield f"imports {name}"
         if len(used) > 1:
             yield f"imports the capabilities {', '.join(sorted(used))}"
@@ -239,7 +242,7 @@ RULES: tuple[Rule, ...] = (
     ports_carry_no_machinery,
     adapters_import_what_ports_carry,
     only_adapters_speak_to_vendors,
-    only_runtime_validates_and_observes,
+    only_the_edge_validates_and_observes,
     handlers_wire_one_capability,
     stacks_know_names_and_settings,
     product_ignores_the_command_line,
@@ -304,8 +307,8 @@ BAD = (
         only_adapters_speak_to_vendors, "lambdas.alert_notifier.handler", "from slack_sdk.webhook import WebhookClient"
     ),
     Bad(only_adapters_speak_to_vendors, "stacks.cluster", "import botocore.session"),
-    Bad(only_runtime_validates_and_observes, "holdfast.adapters.sqs", "from aws_lambda_powertools import Logger"),
-    Bad(only_runtime_validates_and_observes, "holdfast.interruption.event", "import pydantic"),
+    Bad(only_the_edge_validates_and_observes, "holdfast.adapters.sqs", "from aws_lambda_powertools import Logger"),
+    Bad(only_the_edge_validates_and_observes, "holdfast.interruption.event", "import pydantic"),
     Bad(handlers_wire_one_capability, "lambdas.x.handler", "from holdfast.adapters.sqs import Queues"),
     Bad(handlers_wire_one_capability, "lambdas.x.handler", "import boto3"),
     Bad(
@@ -316,7 +319,7 @@ BAD = (
     ),
     Bad(handlers_wire_one_capability, "lambdas.x.handler", "a = 1\n" * 61, complaint="has 61 lines, at most 60"),
     Bad(stacks_know_names_and_settings, "stacks.cluster", "from holdfast.interruption.event import Kind"),
-    Bad(stacks_know_names_and_settings, "app", "from holdfast.adapters import sqs"),
+    Bad(stacks_know_names_and_settings, "app", "from holdfast.adapters import sqs, table"),
     Bad(stacks_know_names_and_settings, "stacks.features.alerts", "import lambdas.alert_notifier.handler"),
     Bad(product_ignores_the_command_line, "stacks.cluster", "from holdfast_cli.sandbox import launcher"),
     Bad(product_ignores_the_command_line, "holdfast.runtime.wiring", "from tests import fakes"),
