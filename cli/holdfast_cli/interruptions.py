@@ -2,39 +2,47 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
 
-from holdfast.interruption.announce import alert_of
+from holdfast.adapters.documents import dump
+from holdfast.errors import NotFound
+from holdfast.interruption.case import Case, Scope, fold
+from holdfast.interruption.event import Home
 from holdfast.interruption.record import CaseRecord
 from holdfast.interruption.verdict import Verdict
+from holdfast.ports import History, InstanceKey
 from holdfast.times import format_time, parse_time
-from holdfast_cli.cases import Moment, case_document, offset_text, timeline
+from holdfast_cli.cases import case_document, timeline
 from holdfast_cli.errors import ExitCode, Mistake
 from holdfast_cli.evidence import Evidence, read_evidence
 from holdfast_cli.judge import Configured, Environment, Judged, inferred, judge_evidence
-from holdfast_cli.output import OutputFormat, OutputOption, console, plain, print_json
+from holdfast_cli.output import OutputFormat, OutputOption, console, error_console, plain, print_json
+from holdfast_cli.story import print_case, print_cases, print_judged, print_timeline
+from stacks.config import load
+
+if TYPE_CHECKING:
+    from holdfast_cli.ledgers import Access, Found, LedgerOf
 
 app = typer.Typer(no_args_is_help=True, help="What became of each interruption, and why.")
 
-_STYLES = {
-    Verdict.HANDLED_IN_TIME: "green",
-    Verdict.RECLAIMED_BEFORE_DRAIN: "bold red",
-    Verdict.MISSED: "bold red",
-    Verdict.HANDLED_FORCED: "yellow",
-    Verdict.HANDLED_LATE: "yellow",
-    Verdict.UNWARNED: "yellow",
-    Verdict.GHOST: "yellow",
-    Verdict.INCONCLUSIVE: "yellow",
+_AGO = re.compile(r"([0-9]{1,6})([smhd])")
+_UNITS = {
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
 }
+_ALL = 1_000_000
+"""More cases than a ledger of 400 days holds."""
 
 
 @app.command("judge")
@@ -85,7 +93,7 @@ def judge_command(
     if output is OutputFormat.JSON:
         print_json(_judged_document(judged))
     else:
-        _print_judged(judged, console(), with_timeline=with_timeline)
+        print_judged(judged, console(), with_timeline=with_timeline)
     if not judged.all_understood:
         raise typer.Exit(ExitCode.NOT_GOOD)
 
@@ -108,8 +116,6 @@ def _environment(evidence: Evidence, given: Sequence[str], config: Path | None) 
     if config is not None:
         if given:
             raise Mistake("--config and --cluster say the same thing in two ways: give one of them.")
-        from stacks.config import load  # noqa: PLC0415 - YAML and the model cost a third of a second, here only
-
         return Configured(load(config), str(config))
     roles: dict[str, str] = {}
     for text in given:
@@ -149,69 +155,226 @@ def _judged_document(judged: Judged) -> dict[str, object]:
     }
 
 
-def _print_judged(judged: Judged, out: Console, *, with_timeline: bool) -> None:
-    for record in judged.cases:
-        print_case(record, out)
-        if with_timeline:
-            history = judged.history(record.case)
-            print_timeline(timeline(record.case, history.facts, history.observations), out)
-        out.print()
-    if not judged.cases:
-        out.print("No case: no event in the input is about an instance.")
-        out.print()
-    if judged.refusals:
-        out.print("Not understood, or known to say nothing about an interruption:", style="bold")
-        for item in judged.refusals:
-            mark = "ignored" if item.ignored else item.code
-            _line(out, f"{item.place}: {mark}: {item.reason}")
-        out.print()
-    for sentence in (*judged.remarks, *judged.assumed):
-        out.print(plain(sentence, "dim"))
-    counts = (
-        (judged.facts, "fact"),
-        (judged.duplicates, "duplicate"),
-        (judged.observations, "observation"),
-        (len(judged.cases), "case"),
-    )
-    said = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
-    out.print(plain(f"Read: {said}.", "dim"))
+ClusterOption = Annotated[
+    list[str] | None, typer.Option("--cluster", metavar="NAME", help="Only this cluster. May be repeated.")
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", help="The configuration; without it holdfast.yaml, if there is one.")
+]
+ProfileOption = Annotated[str | None, typer.Option("--profile", help="The profile of the AWS settings to use.")]
+RegionOption = Annotated[str | None, typer.Option("--region", help="Only this AWS region.")]
+TableOption = Annotated[
+    str | None,
+    typer.Option("--table", envvar="HOLDFAST_TABLE", help="The ledger's table, instead of the one the stack names."),
+]
 
 
-def print_case(record: CaseRecord, out: Console) -> None:
-    """Prints the verdict with its reason, and what else a person needs to know the case by."""
-    case, judgement = record.case, record.judgement
-    headline = plain(judgement.verdict.value, _STYLES.get(judgement.verdict, "bold"))
-    if judgement.cause is not None:
-        headline.append_text(plain(f" {judgement.cause.value}", "bold"))
-    if not judgement.final:
-        headline.append_text(plain(" (not final: another look is planned)", "yellow"))
-    out.print(headline)
-    _line(out, case.key)
-    what = [part for part in (case.instance_type, case.zone, case.capacity_type) if part]
-    owners = (("cluster", case.cluster), ("NodePool", case.nodepool), ("NodeClaim", case.nodeclaim))
-    where = [f"{name} {value or 'unknown'}" for name, value in owners] + what
-    _line(out, ", ".join(where), "dim")
-    _line(out, judgement.reason)
-    if judgement.notes:
-        _line(out, f"Notes: {', '.join(note.value.replace('_', ' ') for note in judgement.notes)}.")
-    alert = alert_of(record, corrects=False)
-    _line(out, f"Alert: {f'{alert.severity}, {alert.title}' if alert is not None else 'none'}.", "dim")
+@app.command("list")
+def list_command(
+    *,
+    cluster: ClusterOption = None,
+    verdict: Annotated[
+        list[Verdict] | None,
+        typer.Option(case_sensitive=False, metavar="VERDICT", help="Only this verdict. May be repeated."),
+    ] = None,
+    since: Annotated[
+        str, typer.Option(metavar="WHEN", help="Not before this: a time (RFC 3339), or so long ago: 90m, 24h, 7d.")
+    ] = "7d",
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Not after this; without it until now.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many cases.")] = 50,
+    config: ConfigOption = None,
+    profile: ProfileOption = None,
+    region: RegionOption = None,
+    table: TableOption = None,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Lists the interruptions of the configured clusters, the newest first.
 
+    Cases of which no cluster is known are listed too. The ledgers are found by the stacks that the configuration names,
+    in the account of the credentials; clusters in other accounts are named on standard error.
 
-def _line(out: Console, text: str, style: str = "") -> None:
-    out.print(Padding(plain(text, style), (0, 0, 0, 2), expand=False))
+    For example:
 
+        holdfast interruptions list --since 24h
 
-def print_timeline(moments: Sequence[Moment], out: Console) -> None:
-    """Prints what happened when, with offsets from the warning."""
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for moment in moments:
-        table.add_row(
-            plain(offset_text(moment.offset), "bold"), plain(format_time(moment.at), "dim"), plain(moment.what)
+        holdfast interruptions list --cluster eksworkshop --verdict missed --verdict reclaimed_before_drain
+
+        holdfast interruptions list --since 2026-09-01 --until 2026-09-08 --output json
+    """
+    from holdfast_cli import ledgers  # noqa: PLC0415 - the AWS SDK is for the commands that ask AWS
+
+    now = datetime.now(UTC)
+    begin, end = _moment("--since", since, now), now if until is None else _moment("--until", until, now)
+    if begin > end:
+        raise Mistake(f"--since {format_time(begin)} is after --until {format_time(end)}: no case can be in between.")
+    found = ledgers.all_ledgers(ledgers.Access(config, profile, region, table), clusters=cluster or ())
+    wanted = frozenset(verdict or Verdict)
+    records, more = _records(found, cluster or (), wanted, begin, end, limit)
+    for place in found.left_out:
+        error_console().print(plain(f"Not read: {place}.", "yellow"))
+    if output is OutputFormat.JSON:
+        print_json(
+            {
+                "since": format_time(begin),
+                "until": format_time(end),
+                "cases": [case_document(record) for record in records],
+                "complete": not more,
+                "not_read": list(found.left_out),
+            }
         )
-        for detail in moment.details:
-            table.add_row("", "", plain(detail, "dim"))
-    out.print(Padding(table, (0, 0, 0, 2), expand=False))
+        return
+    out = console()
+    if records:
+        print_cases(records, out)
+    said = f"{len(records)} case{'' if len(records) == 1 else 's'}" if records else "No case"
+    out.print(plain(f"{said} from {format_time(begin)} to {format_time(end)}.", "dim"))
+    if more:
+        out.print(plain("There are older ones: raise --limit, or narrow the time.", "yellow"))
+
+
+def _records(
+    found: Found, clusters: Sequence[str], verdicts: frozenset[Verdict], begin: datetime, end: datetime, limit: int
+) -> tuple[list[CaseRecord], bool]:
+    """The newest cases of all ledgers, and whether there are older ones."""
+    everything = verdicts == frozenset(Verdict)
+    records: dict[str, CaseRecord] = {}
+    for ledger in found.ledgers:
+        reports = ledger.reports()
+        # Without a cluster given, those belong in the list of which none is known.
+        for name in (*ledger.clusters, *(() if clusters else (None,))):
+            # A verdict is no key of the ledger: the cases of the time are read and the others dropped.
+            most = limit + 1 if everything else _ALL
+            for record in reports.records(name, since=begin, until=end, limit=most):
+                if record.judgement.verdict in verdicts:
+                    records[record.case.key] = record
+    ordered = sorted(records.values(), key=lambda record: (record.happened_at or begin, record.case.key), reverse=True)
+    return ordered[:limit], len(ordered) > limit
+
+
+def _moment(option: str, text: str, now: datetime) -> datetime:
+    ago = _AGO.fullmatch(text.strip())
+    if ago is not None:
+        return now - int(ago[1]) * _UNITS[ago[2]]
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise Mistake(
+            f"{option} {text}: must be a time, as in 2026-09-01T04:10:00Z, or so long ago: 90m, 24h, 7d."
+        ) from error
+
+
+@app.command()
+def show(
+    case: Annotated[
+        str,
+        typer.Argument(metavar="CASE", help="A case's key, ACCOUNT/REGION/INSTANCE/CYCLE, or an instance id."),
+    ],
+    *,
+    config: ConfigOption = None,
+    profile: ProfileOption = None,
+    region: RegionOption = None,
+    table: TableOption = None,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Shows one case whole: the verdict with its reason, every event, every look, and what is missing.
+
+    With --output json it is a file for a bug report: `holdfast interruptions judge` reads it and comes to the same verdict.
+
+    For example:
+
+        holdfast interruptions show i-0a11111111111111a
+
+        holdfast interruptions show 111122223333/ap-southeast-1/i-0a11111111111111a/0 --output json > case.json
+    """
+    from holdfast_cli import ledgers  # noqa: PLC0415 - as above
+
+    wanted = _wanted(case)
+    history = _history(wanted, ledgers.Access(config, profile, region, table))
+    record, others = _pick(history, wanted)
+    if output is OutputFormat.JSON:
+        print_json(
+            {
+                "case": case_document(record) if record is not None else None,
+                "other_cases": [other.case.key for other in others],
+                "next_look": _time_text(history.watch.due_at if history.watch is not None else None),
+                "facts": [json.loads(dump(fact)) for fact in history.facts],
+                "observations": [json.loads(dump(look)) for look in history.observations],
+            }
+        )
+        return
+    out = console()
+    if record is None:
+        out.print(
+            plain(f"{history.key.instance_id}: no verdict. These are the events about it; none of them opened a case.")
+        )
+    else:
+        print_case(record, out)
+        out.print()
+    told = record.case if record is not None else _unjudged(history)
+    print_timeline(timeline(told, history.facts, history.observations), out)
+    if record is not None and record.judgement.missing:
+        out.print(plain(f"Not known: {'; '.join(record.judgement.missing)}.", "yellow"))
+    if history.watch is not None and history.watch.due_at is not None:
+        out.print(plain(f"The next look is planned for {format_time(history.watch.due_at)}.", "dim"))
+    if others:
+        out.print(plain(f"Other runs of this instance: {', '.join(other.case.key for other in others)}.", "dim"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What CASE names: an instance, and as far as it was given where it is and which of its runs."""
+
+    instance_id: str
+    account: str | None = None
+    region: str | None = None
+    cycle: str | None = None
+
+
+def _wanted(case: str) -> _Wanted:
+    parts = case.split("/")
+    if len(parts) == 1 and case.startswith("i-"):
+        return _Wanted(case)
+    if len(parts) in {3, 4} and all(parts) and parts[2].startswith("i-"):
+        return _Wanted(parts[2], parts[0], parts[1], parts[3] if len(parts) == 4 else None)
+    raise Mistake(
+        f"{case}: is no case. Give an instance id, as in i-0a11111111111111a, or a key that `holdfast interruptions list "
+        "--output json` prints, as in 111122223333/ap-southeast-1/i-0a11111111111111a/0."
+    )
+
+
+def _history(wanted: _Wanted, access: Access) -> History:
+    from holdfast_cli import ledgers  # noqa: PLC0415 - as above
+
+    if wanted.account is not None and wanted.region is not None:
+        places: Sequence[LedgerOf] = (ledgers.one_ledger(access, wanted.account, wanted.region),)
+    else:
+        places = ledgers.all_ledgers(access).ledgers
+    for place in places:
+        history = place.ledger().history(InstanceKey(place.account, place.region, wanted.instance_id))
+        if history.facts:
+            return history
+    looked = "; ".join(place.where for place in places)
+    raise NotFound(f"{wanted.instance_id}: no event about it is in the ledger. Looked in: {looked}.")
+
+
+def _pick(history: History, wanted: _Wanted) -> tuple[CaseRecord | None, tuple[CaseRecord, ...]]:
+    """The case that was asked for, by default the instance's latest, and the other ones of the instance."""
+    records = sorted(history.records, key=lambda record: record.case.cycle)
+    if wanted.cycle is not None:
+        chosen = next((record for record in records if record.case.cycle == wanted.cycle), None)
+        if chosen is None:
+            known = ", ".join(record.case.cycle for record in records) or "none"
+            raise NotFound(f"{wanted.instance_id} has no case {wanted.cycle}. It has: {known}.")
+    else:
+        chosen = records[-1] if records else None
+    return chosen, tuple(record for record in records if record is not chosen)
+
+
+def _time_text(moment: datetime | None) -> str | None:
+    return format_time(moment) if moment is not None else None
+
+
+def _unjudged(history: History) -> Case:
+    """The case that the events amount to, for its story alone: nobody judged it."""
+    key = history.key
+    return fold(history.facts, history.observations, Scope(Home(key.account, key.region), {}))[-1]

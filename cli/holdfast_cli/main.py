@@ -13,6 +13,7 @@ from holdfast.errors import HoldfastError
 from holdfast_cli import config, interruptions, render
 from holdfast_cli.errors import ExitCode, exit_code
 from holdfast_cli.output import error_console, plain
+from holdfast_cli.sandbox import commands as sandbox
 from holdfast_cli.sandbox.errors import SandboxError
 
 _EPILOG = "**Exit codes**\n\n" + "\n".join(f"- {code.value}: {code.meaning}" for code in ExitCode)
@@ -58,6 +59,7 @@ app = typer.Typer(
 app.add_typer(interruptions.app, name="interruptions")
 app.add_typer(render.app, name="render")
 app.add_typer(config.app, name="config")
+app.add_typer(sandbox.app, name="sandbox")
 
 
 def _version(wanted: bool) -> None:

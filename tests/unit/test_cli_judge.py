@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from holdfast_cli.errors import ExitCode
@@ -195,8 +196,10 @@ def test_a_message_of_a_target_dead_letter_queue_says_why_it_lies_there() -> Non
     document = judged("-", stdin=json.dumps(message))
     assert len(document["cases"]) == 1
     assert document["remarks"] == [
-        "stdin: EventBridge could not deliver this event to arn:aws:sqs:ap-southeast-1:111122223333:cluster-a: "
-        "NO_PERMISSIONS"
+        (
+            "stdin: EventBridge could not deliver this event to arn:aws:sqs:ap-southeast-1:111122223333:cluster-a: "
+            "NO_PERMISSIONS"
+        )
     ]
 
 

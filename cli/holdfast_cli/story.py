@@ -1,0 +1,119 @@
+"""Cases on the terminal: verdict, reason, and what happened when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+
+from holdfast.interruption.announce import alert_of
+from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.verdict import Verdict
+from holdfast.times import format_time
+from holdfast_cli.cases import Moment, offset_text, timeline
+from holdfast_cli.judge import Judged
+from holdfast_cli.output import plain
+
+_STYLES = {
+    Verdict.HANDLED_IN_TIME: "green",
+    Verdict.RECLAIMED_BEFORE_DRAIN: "bold red",
+    Verdict.MISSED: "bold red",
+    Verdict.HANDLED_FORCED: "yellow",
+    Verdict.HANDLED_LATE: "yellow",
+    Verdict.UNWARNED: "yellow",
+    Verdict.GHOST: "yellow",
+    Verdict.INCONCLUSIVE: "yellow",
+}
+
+
+def print_cases(records: Sequence[CaseRecord], out: Console) -> None:
+    """Prints one row for each case, in the order given."""
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for title, ratio in (("Happened", 5), ("Verdict and cause", 6), ("Cluster and NodePool", 5), ("Instance", 5)):
+        table.add_column(title, overflow="fold", ratio=ratio)
+    for record in records:
+        case, judgement = record.case, record.judgement
+        verdict = plain(judgement.verdict.value, _STYLES.get(judgement.verdict, ""))
+        if judgement.cause is not None:
+            verdict.append(f"\n{judgement.cause.value}")
+        if not judgement.final:
+            verdict.append("\nnot final", style="yellow")
+        table.add_row(
+            plain(format_time(record.happened_at) if record.happened_at is not None else "unknown"),
+            verdict,
+            plain(f"{case.cluster or 'unknown'}\n{case.nodepool or 'unknown'}"),
+            plain(f"{case.instance_id}\n{case.instance_type or 'type unknown'} {case.zone or ''}".rstrip()),
+        )
+    out.print(table)
+
+
+def print_judged(judged: Judged, out: Console, *, with_timeline: bool) -> None:
+    """Prints every case and what else became of the input, with what was assumed."""
+    for record in judged.cases:
+        print_case(record, out)
+        if with_timeline:
+            history = judged.history(record.case)
+            print_timeline(timeline(record.case, history.facts, history.observations), out)
+        out.print()
+    if not judged.cases:
+        out.print("No case: no event in the input is about an instance.")
+        out.print()
+    if judged.refusals:
+        out.print("Not understood, or known to say nothing about an interruption:", style="bold")
+        for item in judged.refusals:
+            mark = "ignored" if item.ignored else item.code
+            _line(out, f"{item.place}: {mark}: {item.reason}")
+        out.print()
+    for sentence in (*judged.remarks, *judged.assumed):
+        out.print(plain(sentence, "dim"))
+    counts = (
+        (judged.facts, "fact"),
+        (judged.duplicates, "duplicate"),
+        (judged.observations, "observation"),
+        (len(judged.cases), "case"),
+    )
+    said = ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)
+    out.print(plain(f"Read: {said}.", "dim"))
+
+
+def print_case(record: CaseRecord, out: Console) -> None:
+    """Prints the verdict with its reason, and what else a person needs to know the case by."""
+    case, judgement = record.case, record.judgement
+    headline = plain(judgement.verdict.value, _STYLES.get(judgement.verdict, "bold"))
+    if judgement.cause is not None:
+        headline.append_text(plain(f" {judgement.cause.value}", "bold"))
+    if not judgement.final:
+        headline.append_text(plain(" (not final: another look is planned)", "yellow"))
+    out.print(headline)
+    _line(out, case.key)
+    what = [part for part in (case.instance_type, case.zone, case.capacity_type) if part]
+    owners = (("cluster", case.cluster), ("NodePool", case.nodepool), ("NodeClaim", case.nodeclaim))
+    where = [f"{name} {value or 'unknown'}" for name, value in owners] + what
+    _line(out, ", ".join(where), "dim")
+    _line(out, judgement.reason)
+    if judgement.notes:
+        _line(out, f"Notes: {', '.join(note.value.replace('_', ' ') for note in judgement.notes)}.")
+    alert = alert_of(record, corrects=False)
+    _line(out, f"Alert: {f'{alert.severity}, {alert.title}' if alert is not None else 'none'}.", "dim")
+
+
+def _line(out: Console, text: str, style: str = "") -> None:
+    out.print(Padding(plain(text, style), (0, 0, 0, 2), expand=False))
+
+
+def print_timeline(moments: Sequence[Moment], out: Console) -> None:
+    """Prints what happened when, with offsets from the warning."""
+    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for moment in moments:
+        table.add_row(
+            plain(offset_text(moment.offset), "bold"), plain(format_time(moment.at), "dim"), plain(moment.what)
+        )
+        for detail in moment.details:
+            table.add_row("", "", plain(detail, "dim"))
+    out.print(Padding(table, (0, 0, 0, 2), expand=False))
