@@ -1,6 +1,9 @@
 """The whole app from a configuration: which stacks there are, and what holds for all of them."""
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from aws_cdk import App, Stack, Tags, Validations, aws_iam
 from cdk_nag import AwsSolutionsChecks
@@ -11,6 +14,15 @@ from stacks.cluster import ClusterStack
 from stacks.constructs.arns import Arns
 from stacks.control_plane import ControlPlaneStack
 from stacks.state import StateStack
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def app_without_bundling(**context: Any) -> App:
+    """An app as `cdk synth` makes it from cdk.json, except that nothing is bundled: for whoever reads templates."""
+    given = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    shown = {"aws:cdk:enable-path-metadata": True, "aws:cdk:bundling-stacks": []}
+    return App(context={**given, **shown, **context})
 
 
 def build(app: App, config: HoldfastConfig) -> Mapping[str, Stack]:

@@ -19,7 +19,6 @@ class PythonLayers(Construct):
         """The dependencies are built for the configured architecture; the other two fit any."""
         super().__init__(scope, construct_id)
         self.architecture = bundling.lambda_architecture(config.architecture)
-        # The configuration is named last: what has the same path in two layers, Lambda takes from the last one.
         self.layers: list[aws_lambda.ILayerVersion] = [
             self._layer(
                 "Dependencies",
