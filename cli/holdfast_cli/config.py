@@ -45,7 +45,7 @@ def check(
         if output is OutputFormat.JSON:
             print_json(_problems_document(error))
         else:
-            error_console().print(plain(str(error)))
+            error_console().print(plain(str(error)), soft_wrap=True)
         raise typer.Exit(ExitCode.NOT_GOOD) from error
     if output is OutputFormat.JSON:
         print_json({"file": str(file), "valid": True, "problems": [], "config": json.loads(to_resolved_json(config))})

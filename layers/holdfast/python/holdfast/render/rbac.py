@@ -113,8 +113,7 @@ def aws_auth_rows(role_arns: Sequence[str]) -> str:
     EKS compares role ARNs there without their path, so the path is left out.
     """
     return "".join(
-        f'- rolearn: {_without_path(arn)}\n  username: "holdfast:{{{{SessionName}}}}"\n  groups: ["{AUDIT_GROUP}"]\n'
-        for arn in role_arns
+        f"- rolearn: {_without_path(arn)}\n  username: {AUDIT_GROUP}\n  groups: [{AUDIT_GROUP}]\n" for arn in role_arns
     )
 
 
