@@ -2,7 +2,11 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
+
+import boto3
+from botocore.config import Config
 
 from holdfast.adapters import table
 from holdfast.alerts.alert import Alert, Severity
@@ -96,6 +100,18 @@ def record(key: InstanceKey = KEY, *, warned: datetime = WARNED, cluster: str | 
 def alert(alert_id: str) -> Alert:
     """An alert of that id."""
     return replace(ALERT, id=alert_id)
+
+
+@cache
+def _session() -> boto3.Session:
+    # One for all tests, since it keeps the service models that it has parsed; made late, since moto hooks itself into
+    # sessions that are made after its import.
+    return boto3.Session("testing", "testing", "testing", REGION)
+
+
+def client(service: str) -> Any:
+    """A client that does not try again, made while moto is at work."""
+    return _session().client(service, config=Config(retries={"max_attempts": 0}))
 
 
 def create_table(client: Any, name: str) -> None:

@@ -6,9 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest import mock
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError, ReadTimeoutError
 from moto import mock_aws
 
@@ -18,9 +16,12 @@ from holdfast.adapters.outbox import DynamoOutbox
 from holdfast.adapters.reports import DynamoReports
 from holdfast.errors import Conflict, Denied, InvalidDocument, NotFound, Throttled, Unavailable
 from holdfast.interruption.event import Kind
-from holdfast.ports import Busy, InstanceKey, Lease, Look, Watch
+from holdfast.ports import InstanceKey, Lease, Look, Watch
 from tests.adapters import samples
 from tests.adapters.samples import ALERT, FACT, KEY, LOOK, NOW, OTHER, REJECTION, WARNED
+from tests.builders import W
+from tests.contracts import LedgerContract, Make, OutboxContract, Store
+from tests.fakes import Clock
 
 TABLE = "holdfast-ledger"
 MINUTE = timedelta(minutes=1)
@@ -30,7 +31,7 @@ PK = f"I#{KEY.account}#{KEY.region}#{KEY.instance_id}"
 @pytest.fixture
 def client() -> Iterator[Any]:
     with mock_aws():
-        made = boto3.client("dynamodb", region_name=samples.REGION, config=Config(retries={"max_attempts": 0}))
+        made = samples.client("dynamodb")
         samples.create_table(made, TABLE)
         yield made
 
@@ -60,6 +61,23 @@ def open_watch(ledger: DynamoLedger, key: InstanceKey = KEY, due_at: datetime = 
     watch = ledger.history(key).watch
     assert watch is not None
     return watch
+
+
+def store(client: Any) -> Store:
+    clock = Clock(W)
+    return Store(DynamoLedger(client, TABLE, clock=clock), DynamoOutbox(client, TABLE), clock)
+
+
+class TestDynamoLedger(LedgerContract):
+    @pytest.fixture
+    def make(self, client: Any) -> Make:
+        return lambda: store(client)
+
+
+class TestDynamoOutbox(OutboxContract):
+    @pytest.fixture
+    def make(self, client: Any) -> Make:
+        return lambda: store(client)
 
 
 # Facts and looks
@@ -162,24 +180,9 @@ def test_rejections_are_listed_by_the_day_of_their_message(client: Any, ledger: 
 # The watch
 
 
-def test_a_watch_is_opened_once(ledger: DynamoLedger) -> None:
-    assert open_watch(ledger) == Watch(KEY, 1, WARNED)
-    assert not ledger.open_watch(KEY, WARNED - MINUTE)
-    assert ledger.history(KEY).watch == Watch(KEY, 1, WARNED)
-
-
 def test_the_due_time_keeps_its_microseconds(ledger: DynamoLedger) -> None:
     """A due time that lost precision would differ from the computed one and be saved again at every look."""
     assert open_watch(ledger, due_at=NOW).due_at == NOW
-
-
-@pytest.mark.parametrize(("touched", "due"), [(-MINUTE, -MINUTE), (MINUTE, timedelta(0))])
-def test_touching_makes_a_watch_due_earlier_but_never_later_and_raises_its_version(
-    ledger: DynamoLedger, touched: timedelta, due: timedelta
-) -> None:
-    open_watch(ledger)
-    assert ledger.touch_watch(KEY, WARNED + touched)
-    assert ledger.history(KEY).watch == Watch(KEY, 2, WARNED + due)
 
 
 def test_touching_reopens_a_watch_that_was_not_due(ledger: DynamoLedger) -> None:
@@ -187,11 +190,6 @@ def test_touching_reopens_a_watch_that_was_not_due(ledger: DynamoLedger) -> None
     assert ledger.touch_watch(KEY, NOW)
     assert ledger.history(KEY).watch == Watch(KEY, 3, NOW)
     assert ledger.overdue(NOW + MINUTE, limit=10) == (Look(KEY, NOW),)
-
-
-def test_touching_what_nobody_watches_changes_nothing(client: Any, ledger: DynamoLedger) -> None:
-    assert not ledger.touch_watch(KEY, NOW)
-    assert rows(client) == []
 
 
 def test_overdue_watches_come_oldest_first_from_all_shards(ledger: DynamoLedger) -> None:
@@ -212,55 +210,12 @@ def test_what_is_not_due_is_not_overdue(ledger: DynamoLedger) -> None:
 # Saving a judgement
 
 
-def test_a_judgement_is_saved_with_its_watch_cases_and_alerts(ledger: DynamoLedger, outbox: DynamoOutbox) -> None:
-    watch = open_watch(ledger)
-    record = samples.record()
-    ledger.save(
-        replace(watch, due_at=NOW, cluster="orders", told=("0/MISSED/UNKNOWN",)), [record], [ALERT], obsolete=[]
-    )
-    history = ledger.history(KEY)
-    assert history.watch == Watch(KEY, 2, NOW, "orders", ("0/MISSED/UNKNOWN",))
-    assert history.records == (record,)
-    assert outbox.pending([ALERT.id], limit=5) == (ALERT,)
-    assert ledger.overdue(NOW + MINUTE, limit=5) == (Look(KEY, NOW, "orders"),)
-
-
 def test_a_cluster_that_is_not_known_any_more_is_forgotten(ledger: DynamoLedger) -> None:
     ledger.save(replace(open_watch(ledger), cluster="orders"), [], [], obsolete=[])
     watch = ledger.history(KEY).watch
     assert watch is not None
     ledger.save(replace(watch, cluster=None), [], [], obsolete=[])
     assert ledger.history(KEY).watch == Watch(KEY, 3, WARNED)
-
-
-def test_obsolete_cycles_go(ledger: DynamoLedger) -> None:
-    watch = open_watch(ledger)
-    record = samples.record()
-    ledger.save(watch, [record], [], obsolete=[])
-    later = replace(record, case=replace(record.case, cycle="2026-09-01T01:00:00Z"))
-    ledger.save(replace(watch, version=2), [later], [], obsolete=["0"])
-    assert ledger.history(KEY).records == (later,)
-
-
-def test_a_watch_changed_meanwhile_is_a_conflict_and_nothing_is_written(
-    ledger: DynamoLedger, outbox: DynamoOutbox
-) -> None:
-    watch = open_watch(ledger)
-    ledger.touch_watch(KEY, NOW)
-    with pytest.raises(Conflict, match=KEY.instance_id):
-        ledger.save(watch, [samples.record()], [ALERT], obsolete=[])
-    assert ledger.history(KEY).records == ()
-    assert outbox.pending([ALERT.id], limit=5) == ()
-
-
-def test_an_alert_that_is_in_the_outbox_does_not_stop_the_judgement(ledger: DynamoLedger, outbox: DynamoOutbox) -> None:
-    watch = open_watch(ledger)
-    ledger.save(watch, [], [ALERT], obsolete=[])
-    outbox.mark_told(ALERT.id, now=NOW)
-    fresh = samples.alert("another")
-    ledger.save(replace(watch, version=2), [samples.record()], [ALERT, fresh], obsolete=[])
-    assert ledger.history(KEY).records == (samples.record(),)
-    assert outbox.pending([ALERT.id, fresh.id], limit=5) == (fresh,)
 
 
 def test_an_instance_with_more_cycles_than_a_transaction_takes_is_saved_whole(
@@ -485,36 +440,6 @@ def test_an_alert_id_too_long_for_a_key_is_told_like_any_other(client: Any, outb
 # The lease
 
 LIFETIME = timedelta(seconds=45)
-
-
-def test_one_owner_at_a_time_has_the_lease(outbox: DynamoOutbox) -> None:
-    lease = outbox.acquire("one", now=NOW, lifetime=LIFETIME)
-    assert lease == Lease("one", NOW + LIFETIME)
-    assert outbox.acquire("two", now=NOW + MINUTE / 2, lifetime=LIFETIME) == Busy(NOW + LIFETIME)
-    assert isinstance(lease, Lease)
-    outbox.release(lease)
-    assert outbox.acquire("two", now=NOW + MINUTE / 2, lifetime=LIFETIME) == Lease("two", NOW + MINUTE / 2 + LIFETIME)
-
-
-def test_a_lease_whose_holder_died_ends_by_itself(outbox: DynamoOutbox) -> None:
-    outbox.acquire("one", now=NOW, lifetime=LIFETIME)
-    assert isinstance(outbox.acquire("two", now=NOW + LIFETIME, lifetime=LIFETIME), Lease)
-
-
-def test_nobody_gets_the_lease_before_the_time_the_webhook_asked_for(outbox: DynamoOutbox) -> None:
-    lease = outbox.acquire("one", now=NOW, lifetime=LIFETIME)
-    assert isinstance(lease, Lease)
-    outbox.release(lease, not_before=NOW + MINUTE)
-    assert outbox.acquire("two", now=NOW + MINUTE / 2, lifetime=LIFETIME) == Busy(NOW + MINUTE)
-    assert isinstance(outbox.acquire("two", now=NOW + MINUTE, lifetime=LIFETIME), Lease)
-
-
-def test_a_late_release_does_not_take_the_lease_from_its_next_holder(outbox: DynamoOutbox) -> None:
-    late = outbox.acquire("one", now=NOW, lifetime=LIFETIME)
-    assert isinstance(late, Lease)
-    outbox.acquire("two", now=NOW + MINUTE, lifetime=LIFETIME)
-    outbox.release(late, not_before=NOW + 10 * MINUTE)
-    assert outbox.acquire("three", now=NOW + MINUTE, lifetime=LIFETIME) == Busy(NOW + MINUTE + LIFETIME)
 
 
 def test_a_lease_whose_answer_was_lost_is_ours(client: Any, outbox: DynamoOutbox) -> None:
