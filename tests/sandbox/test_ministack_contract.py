@@ -142,7 +142,7 @@ def test_partial_batch_failure_returns_only_the_failed_message_until_it_is_redri
     sqs.send_message(QueueUrl=url, MessageBody=json.dumps({"id": "warm"}))
     wait_for(lambda: deployer.items(table) and is_drained(deployer, url), "a warm function")
 
-    bodies = [{"id": "good"}, {"id": "bad", "fail": True}]
+    bodies: list[dict[str, Any]] = [{"id": "good"}, {"id": "bad", "fail": True}]
     entries = [{"Id": body["id"], "MessageBody": json.dumps(body)} for body in bodies]
     sqs.send_message_batch(QueueUrl=url, Entries=entries)
 

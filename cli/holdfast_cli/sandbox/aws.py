@@ -139,12 +139,15 @@ def environment(sandbox: SandboxState) -> dict[str, str]:
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_CA_BUNDLE": ca,
         "NODE_EXTRA_CA_CERTS": ca,
+        # Unpacking the CDK's libraries takes long; they are the same for every sandbox of the project.
+        "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(state.default_folder() / "jsii-cache"),
         "CDK_DISABLE_CLI_TELEMETRY": "true",
         "CDK_DISABLE_VERSION_CHECK": "true",
-        # CI's Node may be one that jsii no longer tests; its banner is not for the reader of a demonstration.
-        "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
+        # Banners about Node's version are not for the reader of a demonstration; `make` checks the version.
+        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
         "JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION": "1",
-        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "1",
+        "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
+        "NODE_NO_WARNINGS": "1",
     }
 
 
@@ -171,8 +174,7 @@ def client(sandbox: SandboxState, service: str) -> Any:
 def _refuse_second(folder: Path) -> None:
     if any(service.alive for service in status(folder)):
         raise SandboxError(
-            f"a sandbox runs in {folder} already: `holdfast sandbox status` shows it, "
-            "`holdfast sandbox down` ends it."
+            f"a sandbox runs in {folder} already: `holdfast sandbox status` shows it, `holdfast sandbox down` ends it."
         )
 
 
@@ -223,9 +225,7 @@ def _start_ministack(sandbox: SandboxState, python: Path) -> SandboxState:
     )
 
 
-def _start(
-    sandbox: SandboxState, name: str, url: str, command: list[str | Path], env: dict[str, str]
-) -> SandboxState:
+def _start(sandbox: SandboxState, name: str, url: str, command: list[str | Path], env: dict[str, str]) -> SandboxState:
     """`sandbox` with the program, written down before anything can interrupt us."""
 
     def record(process: processes.ManagedProcess) -> None:

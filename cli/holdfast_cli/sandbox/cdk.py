@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,13 +18,14 @@ class CdkError(SandboxError):
     """The CDK's command line ended with an error; the message carries its last words."""
 
 
-def bootstrap(sandbox: SandboxState, app_dir: Path, *, on_line: OnLine = print) -> None:
-    """Make the account ready for deployments of the app in `app_dir`.
+def bootstrap(sandbox: SandboxState, *, on_line: OnLine = print) -> None:
+    """Make the account ready for deployments.
 
     Raises:
         CdkError: it failed.
     """
-    run(sandbox, app_dir, "bootstrap", f"aws://{sandbox.account}/{sandbox.region}", on_line=on_line)
+    # Outside any app: within one the CDK would synthesize it first, for nothing.
+    _run(sandbox, sandbox.folder, ("bootstrap", f"aws://{sandbox.account}/{sandbox.region}"), on_line)
 
 
 def deploy(sandbox: SandboxState, app_dir: Path, *arguments: str, on_line: OnLine = print) -> None:
@@ -51,13 +52,16 @@ def diff(sandbox: SandboxState, app_dir: Path, *arguments: str, on_line: OnLine 
     run(sandbox, app_dir, "diff", *arguments, on_line=on_line)
 
 
-def destroy(sandbox: SandboxState, app_dir: Path, *arguments: str, on_line: OnLine = print) -> None:
-    """Delete every stack of the app.
+def destroy(sandbox: SandboxState, *arguments: str, on_line: OnLine = print) -> None:
+    """Delete every stack as it was deployed last; the app is not asked again.
 
     Raises:
-        CdkError: it failed.
+        CdkError: it failed, or nothing was deployed from here.
     """
-    run(sandbox, app_dir, "destroy", "--all", "--force", *arguments, on_line=on_line)
+    assembly = _assembly(sandbox)
+    if not (assembly / "manifest.json").exists():
+        raise CdkError(f"nothing was deployed into the sandbox yet ({assembly} is missing).")
+    _run(sandbox, sandbox.folder, ("destroy", "--all", "--force", "--app", str(assembly), *arguments), on_line)
 
 
 def run(sandbox: SandboxState, app_dir: Path, *arguments: str, on_line: OnLine = print) -> None:
@@ -68,25 +72,24 @@ def run(sandbox: SandboxState, app_dir: Path, *arguments: str, on_line: OnLine =
     Raises:
         CdkError: it could not be started or ended with an error.
     """
+    _run(sandbox, app_dir, (*arguments, "--output", str(_assembly(sandbox))), on_line)
+
+
+def _assembly(sandbox: SandboxState) -> Path:
+    return sandbox.folder / "cdk.out"
+
+
+def _run(sandbox: SandboxState, folder: Path, arguments: Sequence[str], on_line: OnLine) -> None:
     executable = default_folder().parent / "node_modules" / ".bin" / "cdk"
     if not executable.exists():
         raise CdkError(f"the CDK is not installed ({executable} is missing): run `npm ci` in the project.")
-    command = [
-        str(executable),
-        *arguments,
-        *(
-            "--output",
-            str(sandbox.folder / "cdk.out"),
-            "--no-notices",
-            "--no-color",
-            "--no-version-reporting",
-        ),
-    ]
+    command = [str(executable), *arguments, "--no-notices", "--no-color", "--no-version-reporting"]
     last: list[str] = []
     with subprocess.Popen(
         command,
-        cwd=app_dir,
-        env=aws.environment(sandbox),
+        cwd=folder,
+        # The CDK asks Python for colours whatever its own output is.
+        env={**aws.environment(sandbox), "NO_COLOR": "1", "PYTHON_COLORS": "0"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -248,6 +248,4 @@ def post(url: str, document: Any, *, token: str | None = None, ca: Path | None =
 def _opener(ca: Path | None) -> urllib.request.OpenerDirector:
     """Opens loopback URLs: no proxy of the person's environment, only the sandbox's authority is trusted."""
     context = ssl.create_default_context(cafile=ca) if ca else None
-    return urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
-    )
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))

@@ -92,9 +92,7 @@ class Ec2Backend:
             (instance,) = reservation.instances
             instance.id = order["id"]
             instance.add_tags(order.get("tags", {}))
-            instance.launch_time = (
-                datetime.fromisoformat(order["launched"]).astimezone(UTC).replace(tzinfo=None)
-            )
+            instance.launch_time = datetime.fromisoformat(order["launched"]).astimezone(UTC).replace(tzinfo=None)
             if order.get("spot_request"):
                 instance.spot_instance_request_id = order["spot_request"]
                 self._region(region).spot_instance_requests[order["spot_request"]] = SpotRequest(
@@ -174,9 +172,7 @@ def with_control(application: WSGIApplication, backend: Ec2Backend, token: str) 
         given = environ.get("HTTP_AUTHORIZATION", "").encode()
         action = actions.get(path)
         if not hmac.compare_digest(given, f"Bearer {token}".encode()):
-            return _respond(
-                start_response, "401 Unauthorized", "the bearer token of this sandbox is missing or wrong"
-            )
+            return _respond(start_response, "401 Unauthorized", "the bearer token of this sandbox is missing or wrong")
         if action is None or environ["REQUEST_METHOD"] != "POST":
             return _respond(start_response, "404 Not Found", f"POST one of {', '.join(actions)}")
         try:

@@ -158,9 +158,7 @@ def _birth(pid: int) -> str | None:
 
 def _tail(log: Path) -> str:
     lines = log.read_text("utf-8", errors="replace").splitlines()[-_LOG_TAIL_LINES:]
-    return (
-        "\n".join([f" The end of {log}:", *(f"  {line}" for line in lines)]) if lines else f" {log} is empty."
-    )
+    return "\n".join([f" The end of {log}:", *(f"  {line}" for line in lines)]) if lines else f" {log} is empty."
 
 
 @contextmanager
