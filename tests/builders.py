@@ -212,11 +212,12 @@ def case_of(*rows: Fact | Observation, scope: Scope = SCOPE) -> Case:
     return fold(facts, looks, scope)[-1]
 
 
-def judged(*rows: Fact | Observation, now: float = LONG_AFTER, scope: Scope = SCOPE) -> Judgement:
-    """The judgement on the last case that the rows make, by default when no look is left to make."""
+def judged(*rows: Fact | Observation, now: float | None = None, scope: Scope = SCOPE) -> Judgement:
+    """The judgement on the last case that the rows make: at `now`, or when there will be no further look."""
     case = case_of(*rows, scope=scope)
-    moment = next_look(case)
-    return judge(case, at(now), exhausted=moment is None or moment <= at(now))
+    if now is None:
+        return judge(case, at(LONG_AFTER), exhausted=True)
+    return judge(case, at(now), exhausted=next_look(case) is None)
 
 
 def body(detail_type: str, detail: Mapping[str, Any], seconds: float = 0, **envelope: Any) -> str:

@@ -145,10 +145,10 @@ def _due(history: History, now: datetime, scope: Scope) -> Request | None:
     if history.watch is None or history.watch.due_at is None:
         return None
     cases = fold(history.facts, history.observations, scope)
-    waiting = [case for case in cases if (moment := next_look(case)) is not None and moment <= now]
-    if not waiting:
+    moment = next_look(cases[-1]) if cases else None
+    if moment is None or moment > now:
         return None
-    case = waiting[-1]
+    case = cases[-1]
     return Request(
         key=history.key,
         cluster=case.cluster,

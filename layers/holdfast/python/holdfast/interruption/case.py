@@ -21,6 +21,7 @@ from holdfast.interruption.observation import (
     ClusterView,
     InstanceView,
     Observation,
+    QueueView,
 )
 from holdfast.times import format_time
 
@@ -40,6 +41,11 @@ SHORT_GRACE = timedelta(seconds=120)
 """A terminationGracePeriod below the notice lets Karpenter cut pods off before EC2 does."""
 
 FIRST_CYCLE = "0"
+
+_STANDING = frozenset({BlockerReason.PDB, BlockerReason.DO_NOT_DISRUPT})
+"""What keeps a pod on a node until somebody changes it or the grace period of the NodeClaim runs out."""
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 UNREADABLE_BY_KARPENTER = frozenset(
     {
@@ -62,6 +68,10 @@ class Deletion(StrEnum):
     LATE = "late"
     NOT_DELETING = "not_deleting"
     UNSEEN = "unseen"
+
+
+UNTOUCHED = frozenset({Deletion.NOT_DELETING, Deletion.UNSEEN})
+"""Nothing shows that Karpenter began."""
 
 
 class Drained(StrEnum):
@@ -161,7 +171,7 @@ class Case:
     queue_visible: int | None
     queue_undelivered: int | None
     foreign: str | None
-    evicted: bool
+    evicted_at: datetime | None
     ghost: bool
     replay: bool
     first_look: datetime | None
@@ -194,16 +204,15 @@ def fold(facts: Iterable[Fact], observations: Iterable[Observation], scope: Scop
     if not ordered:
         return ()
     starts = _starts(ordered, looks)
-    return tuple(
-        _case(
-            [fact for fact in ordered if _cycle_of(fact.at, starts) == index],
-            [look for look in looks if _cycle_of(look.at, starts) == index],
-            starts[index],
-            scope,
-        )
-        for index in range(len(starts))
-        if any(_cycle_of(fact.at, starts) == index for fact in ordered)
-    )
+    runs = [[fact for fact in ordered if _cycle_of(fact.at, starts) == index] for index in range(len(starts))]
+    told_of = [index for index, run in enumerate(runs) if run]
+    cases: list[Case] = []
+    for index, following in zip(told_of, [*told_of[1:], len(starts)], strict=True):
+        # A look at a run that no fact tells of yet is the latest look at the case before it all the same.
+        until = [look for look in looks if index <= _cycle_of(look.at, starts) < following]
+        own = [look for look in until if _cycle_of(look.at, starts) == index]
+        cases.append(_case(runs[index], own, until[-1] if until else None, starts[index], scope))
+    return tuple(cases)
 
 
 def _distinct(facts: Iterable[Fact]) -> list[Fact]:
@@ -232,10 +241,11 @@ def _starts(facts: Sequence[Fact], looks: Sequence[Observation]) -> list[datetim
     launches = sorted(
         {look.ec2.launched_at for look in looks if look.ec2 is not None and look.ec2.launched_at is not None}
     )
-    for launch in launches[1:]:
+    for launch in launches:
         # `running` follows LaunchTime by seconds: one start, and EC2's own time names it.
-        begun = {moment for moment in begun if not timedelta(0) <= moment - launch <= timedelta(minutes=5)}
-        begun.add(launch)
+        same = {moment for moment in begun if timedelta(0) <= moment - launch <= timedelta(minutes=5)}
+        if same or launch != launches[0]:
+            begun = begun - same | {launch}
     return [None, *sorted(begun)]
 
 
@@ -247,27 +257,42 @@ def _cycle_of(moment: datetime, starts: Sequence[datetime | None]) -> int:
     return index
 
 
-def _case(facts: list[Fact], looks: list[Observation], start: datetime | None, scope: Scope) -> Case:
+def _case(
+    facts: list[Fact], looks: list[Observation], last_look: Observation | None, start: datetime | None, scope: Scope
+) -> Case:
     instances = [(look.at, look.ec2) for look in looks if look.ec2 is not None and look.ec2.answer is Answer.OK]
     views = [(look.at, look.kubernetes) for look in looks if look.kubernetes is not None]
     found = [(at, view) for at, view in views if view.answer is Answer.OK]
     answered = [(at, view) for at, view in views if view.answer in {Answer.OK, Answer.NOT_FOUND}]
     first = facts[0]
     warnings = [fact for fact in facts if fact.kind in WARNINGS and fact.status != "closed"]
-    warning = warnings[0] if warnings else None
+    closings = [fact for fact in facts if fact.kind is Kind.SCHEDULED_CHANGE and fact.status == "closed"]
+    warning = _governing(warnings, closings)
     deadline = _deadline(warning)
+    over_at = None if deadline is None else deadline + RUNNING_AFTER
     notes: list[Note] = []
     if len(warnings) > 1 and warnings[-1].at != warnings[0].at:
         notes.append(Note.SEVERAL_WARNINGS)
-    if warning is not None and UNREADABLE_BY_KARPENTER & set(warning.notes):
+    if warnings and all(UNREADABLE_BY_KARPENTER & set(fact.notes) for fact in warnings):
         notes.append(Note.UNREADABLE_BY_KARPENTER)
 
     ended_at = _ended_at(facts, instances)
     code = _end_code(instances)
-    absent_at = next((at for at, view in answered if view.answer is Answer.NOT_FOUND), None)
-    undeleted_at = max((at for at, view in found if view.deleted_at is None), default=None)
-    deleted_at = min((view.deleted_at for _, view in found if view.deleted_at is not None), default=None)
-    evicted = any(fact.kind is Kind.BID_EVICTED for fact in facts)
+    last_found = max((at for at, _ in found), default=None)
+    absent_at = next(
+        (at for at, view in answered if view.answer is Answer.NOT_FOUND and (last_found is None or at > last_found)),
+        None,
+    )
+    # Once the interruption is over, whatever Karpenter does with the node has another reason.
+    relevant = [
+        (at, view) for at, view in found if over_at is None or view.deleted_at is None or view.deleted_at <= over_at
+    ]
+    undeleted = [at for at, view in relevant if view.deleted_at is None]
+    if over_at is not None and len(relevant) < len(found):
+        undeleted.append(over_at)
+    undeleted_at = max(undeleted, default=None)
+    deleted_at = min((view.deleted_at for _, view in relevant if view.deleted_at is not None), default=None)
+    evicted_at = min((fact.at for fact in facts if fact.kind is Kind.BID_EVICTED), default=None)
     cluster = _cluster(instances, answered, scope)
     end = _end(
         facts,
@@ -278,8 +303,8 @@ def _case(facts: list[Fact], looks: list[Observation], start: datetime | None, s
         deleted_at=deleted_at,
         undeleted_at=undeleted_at,
         absent_at=absent_at,
-        deadline=deadline,
-        evicted=evicted,
+        over_at=over_at,
+        evicted=evicted_at is not None,
         notes=notes,
     )
     warned_at = warning.at if warning is not None else None
@@ -294,7 +319,9 @@ def _case(facts: list[Fact], looks: list[Observation], start: datetime | None, s
         notes=notes,
     )
     force_possible = _force_possible(found, deleted_at or warned_at, ended_at)
-    drained, drained_at = _drained(found, deadline=deadline, ended_at=ended_at, end=end)
+    drained, drained_at = _drained(relevant, deadline=deadline, ended_at=ended_at)
+    if drained_at is not None and (deleted_at is None or drained_at < deleted_at - TOLERANCE):
+        notes.append(Note.TIMES_CONTRADICT)
     if (
         drained is Drained.UNSEEN
         and deletion in {Deletion.IN_TIME, Deletion.LATE}
@@ -308,8 +335,7 @@ def _case(facts: list[Fact], looks: list[Observation], start: datetime | None, s
         drained = Drained.IN_TIME if ended_at <= deadline + TOLERANCE else Drained.LATE
         notes.append(Note.DRAIN_INFERRED)
     forced = _forced(found, deleted_at, drained_at)
-    closed = [fact for fact in facts if fact.kind is Kind.SCHEDULED_CHANGE and fact.status == "closed"]
-    closed_at = closed[0].at if closed else None
+    closed_at = _closed_at(warning, closings)
     if closed_at is not None and deleted_at is not None and deleted_at >= closed_at - TOLERANCE:
         notes.append(Note.DRAINED_ON_CLOSED_NOTICE)
     if end is End.RUNNING:
@@ -320,13 +346,11 @@ def _case(facts: list[Fact], looks: list[Observation], start: datetime | None, s
     ghost = gone_at is not None and any(at >= gone_at + timedelta(minutes=10) for at, _ in found)
     if ghost:
         notes.append(Note.GHOST_NODECLAIM)
-    replay = all(fact.replay is not None for fact in facts)
+    # A warning known from the archive only is history, even when live events tell of the end.
+    replay = all(fact.replay is not None for fact in warnings or facts)
     if replay:
         notes.append(Note.REPLAYED)
-    last_queue = next(
-        (look.queue for look in reversed(looks) if look.queue is not None and look.queue.answer is Answer.OK),
-        None,
-    )
+    queues = [(look.at, look.queue) for look in looks if look.queue is not None and look.queue.answer is Answer.OK]
     last = found[-1][1] if found else None
     last_with_pods = next((view for _, view in reversed(found) if view.pods_answer is Answer.OK), None)
     detached = last.condition("VolumesDetached") if last is not None else None
@@ -360,18 +384,49 @@ def _case(facts: list[Fact], looks: list[Observation], start: datetime | None, s
         pods_left=last_with_pods.pods_left if last_with_pods is not None else None,
         volumes_detached=None if detached is None else detached.status == "True",
         blockers=last_with_pods.blockers if last_with_pods is not None else (),
-        queue_visible=last_queue.visible if last_queue is not None else None,
-        queue_undelivered=last_queue.undelivered if last_queue is not None else None,
+        queue_visible=_left_in_queue(queues, deadline),
+        queue_undelivered=queues[-1][1].undelivered if queues else None,
         foreign=_foreign(first, instances, found, scope),
-        evicted=evicted,
+        evicted_at=evicted_at,
         ghost=ghost,
         replay=replay,
         first_look=looks[0].at if looks else None,
-        last_look=looks[-1].at if looks else None,
+        last_look=None if last_look is None else last_look.at,
         cluster_seen_after_end=ended_at is not None and any(at >= ended_at for at, _ in answered),
-        blind=bool(looks) and _is_blind(looks[-1]),
+        blind=last_look is not None and _is_blind(last_look),
         notes=tuple(dict.fromkeys(notes)),
-        missing=_missing(deletion, drained, end, forced, looks),
+        missing=_missing(deletion, drained, end, looks, forced=forced),
+    )
+
+
+def _governing(warnings: Sequence[Fact], closings: Sequence[Fact]) -> Fact | None:
+    """The warning that the case is judged by.
+
+    Of several of one kind it is the first, of several kinds the one whose deadline comes first. A notice that AWS closed,
+    and one that the instance outlived (a later warning proves it), count only when there is no other.
+    """
+    still = [fact for fact in warnings if _closed_at(fact, closings) is None] or list(warnings)
+    still = [fact for fact in still if not any(_outlived(fact, later) for later in warnings)] or still
+    firsts: dict[Kind, Fact] = {}
+    for fact in still:
+        firsts.setdefault(fact.kind, fact)
+    return min(firsts.values(), key=lambda fact: (_deadline(fact) or _NEVER, _fact_order(fact)), default=None)
+
+
+def _outlived(warning: Fact, later: Fact) -> bool:
+    deadline = _deadline(warning)
+    return deadline is not None and later.at > max(deadline, warning.at) + RUNNING_AFTER
+
+
+def _closed_at(warning: Fact | None, closings: Sequence[Fact]) -> datetime | None:
+    """When AWS closed this notice, or any notice when there was no warning; None when it did not."""
+    return min(
+        (
+            fact.at
+            for fact in closings
+            if warning is None or (fact.event_arn == warning.event_arn and fact.at >= warning.at)
+        ),
+        default=None,
     )
 
 
@@ -419,7 +474,7 @@ def _end(
     deleted_at: datetime | None,
     undeleted_at: datetime | None,
     absent_at: datetime | None,
-    deadline: datetime | None,
+    over_at: datetime | None,
     evicted: bool,
     notes: list[Note],
 ) -> End:
@@ -429,20 +484,36 @@ def _end(
         return End.SERVER
     if code is None and (evicted or statuses & {"instance-terminated-by-experiment", "instance-stopped-by-experiment"}):
         return End.SERVER
-    callers = {fact.actor for fact in facts if fact.kind is Kind.TERMINATE_CALL}
-    if callers and cluster is not None and cluster.controller_role_arn is not None:
-        return End.CONTROLLER if cluster.controller_role_arn in callers else End.OTHER_CLIENT
+    if deleted_at is None and over_at is not None and _running_after(over_at, ended_at, instances):
+        return End.RUNNING
+    role = None if cluster is None else cluster.controller_role_arn
+    callers = _first_callers(facts)
+    if role is not None and callers == {role}:
+        return End.CONTROLLER
+    if role is not None and callers and role not in callers:
+        return End.OTHER_CLIENT
     if code is not None or "instance-terminated-by-user" in statuses:
         if code == "Client.InstanceInitiatedShutdown":
             return End.OTHER_CLIENT
         return _client_end(ended_at, deleted_at, undeleted_at, absent_at, notes)
-    if (
-        ended_at is None
-        and deadline is not None
-        and any(at >= deadline + RUNNING_AFTER and view.state in {"running", "pending"} for at, view in instances)
-    ):
+    if over_at is not None and _running_after(over_at, ended_at, instances):
         return End.RUNNING
     return End.UNKNOWN
+
+
+def _running_after(
+    over_at: datetime, ended_at: datetime | None, instances: Sequence[tuple[datetime, InstanceView]]
+) -> bool:
+    """Whether the instance was still running when the interruption was over; a later end has nothing to do with it."""
+    if ended_at is not None:
+        return ended_at > over_at
+    return any(at >= over_at and view.state in {"running", "pending"} for at, view in instances)
+
+
+def _first_callers(facts: Sequence[Fact]) -> set[str]:
+    """Who called TerminateInstances first; a call on an instance that is ending already succeeds too, and ends nothing."""
+    calls = [fact for fact in facts if fact.kind is Kind.TERMINATE_CALL]
+    return {fact.actor for fact in calls if fact.actor is not None and fact.at == calls[0].at}
 
 
 def _client_end(
@@ -498,20 +569,16 @@ def _deletion(
         if ended_at <= deadline + TOLERANCE:
             notes.append(Note.ABSENCE_IS_DELETION)
             return Deletion.IN_TIME
-        if undeleted_at >= begin_by:
+        if undeleted_at > begin_by + TOLERANCE:
             notes.append(Note.ABSENCE_IS_DELETION)
             return Deletion.LATE
-    if undeleted_at is not None and deadline is not None and undeleted_at >= begin_by:
+    if undeleted_at is not None and deadline is not None and undeleted_at > begin_by + TOLERANCE:
         return Deletion.NOT_DELETING
     return Deletion.UNSEEN
 
 
 def _drained(
-    found: Sequence[tuple[datetime, ClusterView]],
-    *,
-    deadline: datetime | None,
-    ended_at: datetime | None,
-    end: End,
+    found: Sequence[tuple[datetime, ClusterView]], *, deadline: datetime | None, ended_at: datetime | None
 ) -> tuple[Drained, datetime | None]:
     since: datetime | None = None
     for at, view in found:
@@ -519,7 +586,7 @@ def _drained(
         if condition is not None and condition.status == "True":
             moment = condition.since or at
             since = moment if since is None else min(since, moment)
-    if since is not None and end is End.SERVER and ended_at is not None and since > ended_at + TOLERANCE:
+    if since is not None and ended_at is not None and since > ended_at + TOLERANCE:
         # The pods went because the machine did: that is no drain.
         return Drained.SEEN_FALSE, None
     if since is not None:
@@ -529,11 +596,17 @@ def _drained(
         return Drained.UNSEEN, None
     at, last = deleting[-1]
     condition = last.condition("Drained")
-    past = deadline is not None and at >= deadline
-    cut_off = last.termination_at is not None and ended_at is not None and last.termination_at <= ended_at + TOLERANCE
-    if past or cut_off or (condition is not None and condition.status == "False"):
+    past = deadline is not None and at > deadline + TOLERANCE
+    if past or _cut_off(at, last, ended_at) or (condition is not None and condition.status == "False"):
         return Drained.SEEN_FALSE, None
     return Drained.UNSEEN, None
+
+
+def _cut_off(at: datetime, view: ClusterView, ended_at: datetime | None) -> bool:
+    """Whether the grace period ended the drain: it ran out before the instance, on pods that would not or did not leave."""
+    if view.termination_at is None or ended_at is None or view.termination_at > ended_at + TOLERANCE:
+        return False
+    return at >= view.termination_at or any(blocker.reason in _STANDING for blocker in view.blockers)
 
 
 def _force_possible(
@@ -545,16 +618,21 @@ def _force_possible(
     off that much before the grace period is over.
     """
     graces = [view.grace_period for _, view in found if view.grace_period is not None]
-    if any(timedelta(seconds=grace) < SHORT_GRACE for grace in graces):
+    if any(grace < SHORT_GRACE.total_seconds() for grace in graces):
         return True
     annotated = min((view.termination_at for _, view in found if view.termination_at is not None), default=None)
     if annotated is None and (not graces or began is None):
         return False
-    runs_out = annotated if annotated is not None else _plus(began, graces)
-    longest = max((view.longest_grace for _, view in found if view.longest_grace is not None), default=None)
+    longest = _longest_grace(view for _, view in found)
     if ended_at is None or longest is None:
         return True
-    return runs_out - timedelta(seconds=longest) <= ended_at + TOLERANCE
+    # In seconds, because a pod may ask for a grace of centuries: no calendar holds that.
+    left = -longest - TOLERANCE.total_seconds()
+    if annotated is not None:
+        left += (annotated - ended_at).total_seconds()
+    elif began is not None:
+        left += (began - ended_at).total_seconds() + min(graces)
+    return left <= 0
 
 
 def _forced(
@@ -571,15 +649,21 @@ def _forced(
     if deleted_at is not None and runs_out <= deleted_at + TOLERANCE:
         return True
     before = [view for at, view in found if at < drained_at and view.pods_answer is Answer.OK]
-    longest = max((view.longest_grace for view in before if view.longest_grace is not None), default=None)
-    if longest is not None and drained_at + TOLERANCE < runs_out - timedelta(seconds=longest):
+    longest = _longest_grace(before)
+    if longest is not None and (runs_out - drained_at - TOLERANCE).total_seconds() > longest:
         return False
-    held = {blocker.reason for view in before[-1:] for blocker in view.blockers}
-    return True if held & {BlockerReason.PDB, BlockerReason.DO_NOT_DISRUPT} else None
+    held = any(blocker.reason in _STANDING for view in before[-1:] for blocker in view.blockers)
+    return True if held else None
 
 
-def _plus(began: datetime | None, graces: Sequence[int]) -> datetime:
-    return (began or datetime.min.replace(tzinfo=UTC)) + timedelta(seconds=min(graces))
+def _longest_grace(views: Iterable[ClusterView]) -> int | None:
+    return max((view.longest_grace for view in views if view.longest_grace is not None), default=None)
+
+
+def _left_in_queue(queues: Sequence[tuple[datetime, QueueView]], deadline: datetime | None) -> int | None:
+    """Messages that waited in Karpenter's queue after the deadline, when it should have read them; they expire later."""
+    late = [view.visible for at, view in queues if deadline is not None and at >= deadline and view.visible is not None]
+    return max(late) if late else (queues[-1][1].visible if queues else None)
 
 
 def _cluster(
@@ -589,8 +673,9 @@ def _cluster(
 ) -> str | None:
     holding = [view.cluster for _, view in answered if view.answer is Answer.OK]
     named = _latest(holding, [view.cluster for _, view in instances])
-    if named is not None or len(scope.clusters) != 1:
+    if named is not None or len(scope.clusters) != 1 or any(view.nodepool is None for _, view in instances):
         return named
+    # With one cluster there is nowhere else to look for an instance that EC2 says nothing about.
     return _latest([view.cluster for _, view in answered])
 
 
@@ -618,16 +703,15 @@ def _foreign(
 def _cycle_name(
     facts: Sequence[Fact], instances: Sequence[tuple[datetime, InstanceView]], start: datetime | None
 ) -> str:
-    launched = next((view.launched_at for _, view in instances if view.launched_at is not None), None)
+    if start is not None:
+        return format_time(start)
     stops = any(fact.action in {"stop", "hibernate"} or fact.state in {"stopping", "stopped"} for fact in facts)
-    if start is None and not stops:
-        return FIRST_CYCLE
-    moment = launched or start
-    return FIRST_CYCLE if moment is None else format_time(moment)
+    launched = next((view.launched_at for at, view in instances if view.launched_at and view.launched_at <= at), None)
+    return FIRST_CYCLE if launched is None or not stops else format_time(launched)
 
 
 def _missing(
-    deletion: Deletion, drained: Drained, end: End, forced: bool | None, looks: Sequence[Observation]
+    deletion: Deletion, drained: Drained, end: End, looks: Sequence[Observation], *, forced: bool | None
 ) -> tuple[str, ...]:
     missing: list[str] = []
     kubernetes = [look.kubernetes for look in looks if look.kubernetes is not None]

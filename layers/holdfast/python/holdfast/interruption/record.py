@@ -21,7 +21,9 @@ class CaseRecord:
     def happened_at(self) -> datetime | None:
         """The time the case is filed under: its warning, else its end, else the first evidence of it."""
         case = self.case
-        return case.warned_at or case.ended_at or case.closed_at or case.rebalance_at or case.first_look
+        return (
+            case.warned_at or case.ended_at or case.evicted_at or case.closed_at or case.rebalance_at or case.first_look
+        )
 
     def same_as(self, other: CaseRecord | None) -> bool:
         """Whether the other record says the same, whenever it was judged."""

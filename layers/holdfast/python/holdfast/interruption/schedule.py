@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from holdfast.interruption.case import RUNNING_AFTER, Case
+from holdfast.interruption.case import RUNNING_AFTER, UNTOUCHED, Case
 
 AFTER_WARNING = tuple(timedelta(seconds=seconds) for seconds in (0, 20, 60, 110, 135, 300, 600))
 AFTER_DEADLINE = (timedelta(seconds=15), timedelta(seconds=180), RUNNING_AFTER)
@@ -16,24 +16,34 @@ UNWARNED_AFTER = timedelta(minutes=15)
 """How long a warning may come after the end of the instance before the interruption counts as unwarned."""
 AFTER_END = (timedelta(seconds=20), timedelta(seconds=300), UNWARNED_AFTER)
 
-
 AFTER_OUTAGE = tuple(timedelta(minutes=minutes) for minutes in (15, 25, 40))
 """Further looks when the last one found EC2 or Kubernetes silent. EC2 forgets an instance about an hour after its end."""
+
+AFTER_CLOSING = (timedelta(seconds=20), timedelta(seconds=135))
+"""Karpenter takes the update that closes a Health notice for a notice: these looks show whether it acted on it."""
 
 
 def look_times(case: Case) -> tuple[datetime, ...]:
     """All points in time at which the case should be looked at, ascending; empty when there is nothing to wait for."""
     if case.replay or case.foreign is not None:
         return ()
+    times: set[datetime] = set()
     if case.warned_at is not None:
-        times = {case.warned_at + offset for offset in AFTER_WARNING}
-        if case.deadline is not None:
+        times |= {case.warned_at + offset for offset in AFTER_WARNING}
+        if case.deadline is not None and (case.closed_at is None or case.deletion not in UNTOUCHED):
             times |= {case.deadline + offset for offset in AFTER_DEADLINE}
-    elif case.ended_at is not None:
-        times = {case.ended_at + offset for offset in AFTER_END}
-    else:
-        return ()
-    if case.blind:
+        if (
+            case.ended_at is not None
+            and case.ended_at > case.warned_at + AFTER_WARNING[-1]
+            and (case.deadline is None or case.ended_at < case.deadline)
+        ):
+            # The end of a drain that took hours, days before the deadline of a Health notice.
+            times |= {case.ended_at + offset for offset in AFTER_END}
+    elif (ended_at := case.ended_at or case.evicted_at) is not None:
+        times |= {ended_at + offset for offset in AFTER_END}
+    if case.closed_at is not None:
+        times |= {case.closed_at + offset for offset in AFTER_CLOSING}
+    if case.blind and times:
         times |= {max(times) + offset for offset in AFTER_OUTAGE}
     return tuple(sorted(times))
 

@@ -20,7 +20,7 @@ from enum import StrEnum
 from itertools import product
 from typing import Final
 
-from holdfast.interruption.case import START_WITHIN, TOLERANCE, Case, Deletion, Drained, End, Note
+from holdfast.interruption.case import START_WITHIN, TOLERANCE, UNTOUCHED, Case, Deletion, Drained, End, Note
 from holdfast.interruption.observation import BlockerReason
 from holdfast.interruption.schedule import UNWARNED_AFTER
 from holdfast.times import format_time
@@ -141,8 +141,8 @@ _IN_TIME: Mapping[tuple[Drained, End], Cell] = {
         "Karpenter ended the instance, but a grace period may have cut the pods off: no look saw the drain",
     ),
     (Drained.UNSEEN, End.OTHER_CLIENT): Cell(
-        _V.SUPERSEDED,
-        "somebody other than Karpenter ended the instance after the drain had begun, before EC2 could",
+        _V.INCONCLUSIVE,
+        "somebody other than Karpenter ended the instance after the drain had begun; no look saw whether it was over",
     ),
     (Drained.UNSEEN, End.SERVER): Cell(
         _V.RECLAIMED_BEFORE_DRAIN, "EC2 took the instance, and no look saw the drain finished"
@@ -176,7 +176,7 @@ _LATE: Mapping[tuple[Drained, End], Cell] = {
     ),
     (Drained.SEEN_FALSE, End.CONTROLLER): Cell(
         _V.HANDLED_LATE,
-        "Karpenter began only after the deadline and ended the instance before its drain was over",
+        "Karpenter began only after the deadline and then ended the instance itself",
     ),
     (Drained.SEEN_FALSE, End.OTHER_CLIENT): Cell(
         _V.SUPERSEDED, "nothing had begun by the deadline; somebody other than Karpenter ended the instance"
@@ -280,12 +280,8 @@ def _decide(case: Case, now: datetime) -> tuple[Verdict, str]:
         return _V.FOREIGN, f"the instance is none of ours: {case.foreign}"
     if case.warned_at is None:
         return _unwarned(case, now)
-    if (
-        case.closed_at is not None
-        and case.deletion in {Deletion.UNSEEN, Deletion.NOT_DELETING}
-        and case.end is not End.SERVER
-    ):
-        return _V.NOT_APPLICABLE, "AWS closed the notice before anything was done about it"
+    if case.closed_at is not None and case.deletion in UNTOUCHED and case.end is not End.SERVER:
+        return _V.NOT_APPLICABLE, "AWS closed the notice, and nothing shows that Karpenter had acted on it"
     cell = TABLE[case.deletion, case.drained, case.end]
     verdict, why = cell.verdict, cell.why
     if case.end is End.CONTROLLER and case.ended_at is not None and case.deadline is not None:
@@ -293,13 +289,18 @@ def _decide(case: Case, now: datetime) -> tuple[Verdict, str]:
         if verdict is _V.HANDLED_FORCED and over:
             verdict, why = (
                 _V.HANDLED_LATE,
-                "Karpenter ended the instance after the deadline, before its drain was over",
+                "the drain was not over at the deadline; Karpenter ended the instance later",
             )
         elif case.deletion is Deletion.NOT_DELETING and not over:
             verdict, why = (
                 _V.INCONCLUSIVE,
                 "Karpenter ended the instance before the deadline, yet was later seen not to have begun",
             )
+    if case.drained is Drained.LATE and case.end is End.SERVER and case.ended_at is None:
+        return (
+            _V.INCONCLUSIVE,
+            "the drain finished after the deadline; whether EC2 had taken the instance by then is not known",
+        )
     if verdict is _V.HANDLED_IN_TIME and case.forced is not False:
         if case.forced:
             return (
@@ -314,8 +315,14 @@ def _decide(case: Case, now: datetime) -> tuple[Verdict, str]:
 
 def _unwarned(case: Case, now: datetime) -> tuple[Verdict, str]:
     if case.end is End.SERVER:
-        if case.ended_at is not None and now < case.ended_at + UNWARNED_AFTER:
+        ended_at = case.ended_at or case.evicted_at
+        if ended_at is not None and now < ended_at + UNWARNED_AFTER:
             return _V.INCONCLUSIVE, "EC2 took the instance; a warning may still arrive"
+        if case.nodepool is None and case.nodeclaim is None:
+            return (
+                _V.INCONCLUSIVE,
+                "EC2 took the instance without a warning; whether Karpenter launched it is not known",
+            )
         return _V.UNWARNED, "EC2 took the instance without a warning that reached the default event bus"
     if case.ghost:
         return _V.GHOST, "the NodeClaim is still there ten minutes after the instance was gone"
@@ -323,14 +330,17 @@ def _unwarned(case: Case, now: datetime) -> tuple[Verdict, str]:
         return _V.NOT_APPLICABLE, "the only notice is AWS closing an event: there was nothing to do"
     if case.ended_at is None:
         return _V.NOT_APPLICABLE, "nothing announced an interruption and the instance did not end"
-    if case.end is End.UNKNOWN:
+    if case.end is End.UNKNOWN and not (case.end_code or "").startswith("Client."):
         return _V.INCONCLUSIVE, "the instance ended without a warning, and why is not known"
     return _V.NOT_APPLICABLE, "a client ended the instance: an ordinary termination, no interruption"
 
 
 def _settled(case: Case, verdict: Verdict, now: datetime) -> bool:
     """Whether no further evidence is expected to change the verdict."""
-    if verdict in {_V.FOREIGN, _V.NOT_APPLICABLE, _V.UNWARNED, _V.GHOST}:
+    if verdict is _V.NOT_APPLICABLE:
+        # Karpenter may still act on the closing of a notice.
+        return case.closed_at is None
+    if verdict in {_V.FOREIGN, _V.UNWARNED, _V.GHOST}:
         return True
     if verdict in {_V.INCONCLUSIVE, _V.NOT_RECLAIMED}:
         return False
@@ -361,18 +371,19 @@ def _drain_cause(case: Case) -> Cause:
         return Cause.BLOCKED_BY_DO_NOT_DISRUPT
     if BlockerReason.PDB in reasons:
         return Cause.BLOCKED_BY_PDB
+    if (
+        case.deleted_at is not None
+        and case.warned_at is not None
+        and case.deleted_at > case.warned_at + START_WITHIN + TOLERANCE
+    ):
+        # Before the pods' own grace: what was left of the notice then is no measure for it.
+        return Cause.LATE_START
     if BlockerReason.GRACE_PERIOD in reasons:
         return Cause.LONG_POD_GRACE
     if case.pods_left == 0 and case.volumes_detached is False:
         return Cause.VOLUME_DETACH
     if Note.NO_NOTICE_WINDOW in case.notes:
         return Cause.NO_NOTICE_WINDOW
-    if (
-        case.deleted_at is not None
-        and case.warned_at is not None
-        and case.deleted_at > case.warned_at + START_WITHIN + TOLERANCE
-    ):
-        return Cause.LATE_START
     return Cause.UNKNOWN
 
 
