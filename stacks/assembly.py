@@ -18,11 +18,14 @@ from stacks.state import StateStack
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def app_without_bundling(**context: Any) -> App:
-    """An app as `cdk synth` makes it from cdk.json, except that nothing is bundled: for whoever reads templates."""
-    given = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
-    shown = {"aws:cdk:enable-path-metadata": True, "aws:cdk:bundling-stacks": []}
-    return App(context={**given, **shown, **context})
+def app_without_bundling(outdir: str | None = None) -> App:
+    """An app as `cdk synth` makes it from cdk.json, except that nothing is bundled: for whoever only reads templates.
+
+    `outdir` is where it writes them; a temporary folder when it is left out.
+    """
+    context: dict[str, Any] = json.loads((ROOT / "cdk.json").read_text(encoding="utf-8"))["context"]
+    read = {"aws:cdk:enable-path-metadata": True, "aws:cdk:bundling-stacks": []}
+    return App(context=context | read, outdir=outdir)
 
 
 def build(app: App, config: HoldfastConfig) -> Mapping[str, Stack]:

@@ -154,9 +154,7 @@ class InterruptionAudit(Construct):
                     actions=["dynamodb:PutItem", "dynamodb:UpdateItem"],
                     resources=[self._ledger.table_arn],
                 ),
-                _describe_instances(
-                    "Tells instances that EC2 took from those that somebody ended. EC2 has no resource for this action."
-                ),
+                _describe_instances("Tells instances that EC2 took from those that somebody ended."),
                 self._send_looks(),
                 self._alerts.wake(),
             ],
@@ -204,7 +202,7 @@ class InterruptionAudit(Construct):
                     actions=["dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"],
                     resources=[self._ledger.table_arn],
                 ),
-                _describe_instances("Asks EC2 how an instance ended. EC2 has no resource for this action."),
+                _describe_instances("Asks EC2 how an instance, and its Spot request, ended."),
                 Statement(
                     sid="FindClusters",
                     reason="The endpoint and the certificate authority of the clusters of this network. What the function"
@@ -391,4 +389,9 @@ def karpenter_queue_names(cluster: Cluster) -> list[str]:
 
 
 def _describe_instances(reason: str) -> Statement:
-    return Statement(sid="DescribeInstances", reason=reason, actions=["ec2:DescribeInstances"], resources=["*"])
+    return Statement(
+        sid="DescribeInstances",
+        reason=f"{reason} EC2 has no resource for these actions.",
+        actions=["ec2:DescribeInstances", "ec2:DescribeSpotInstanceRequests"],
+        resources=["*"],
+    )

@@ -98,7 +98,7 @@ def test_every_module_is_precompiled_never_to_be_checked_and_traced_to_where_lam
 
 def test_what_the_functions_import_survives_the_pruning(host_layer: Path) -> None:
     program = """
-import boto3, pydantic, requests, slack_sdk.webhook, tenacity, urllib3, yaml
+import boto3, pydantic, requests, slack_sdk.webhook, urllib3, yaml
 import aws_lambda_powertools.metrics, aws_lambda_powertools.utilities.batch
 import aws_lambda_powertools.utilities.data_classes, aws_lambda_powertools.utilities.parser
 import kubernetes.client, kubernetes.dynamic
