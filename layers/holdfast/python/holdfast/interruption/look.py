@@ -206,7 +206,9 @@ def _with_pods(
         budgets = clusters.disruption_budgets(cluster) if left else ()
     except HoldfastError as error:
         return replace(view, pods_answer=_answer_of(error), pods_reason=str(error))
-    blockers = [blocker for pod in left if (blocker := _blocker(pod, budgets, deadline, now)) is not None]
+    began = now if view.deleted_at is None else min(view.deleted_at, now)
+    time_left = None if deadline is None else max(0.0, (deadline - began).total_seconds())
+    blockers = [blocker for pod in left if (blocker := _blocker(pod, budgets, time_left, now)) is not None]
     return replace(
         view,
         pods_answer=Answer.OK,
@@ -218,17 +220,18 @@ def _with_pods(
 
 
 def _blocker(
-    pod: Pod, budgets: Sequence[PodDisruptionBudget], deadline: datetime | None, now: datetime
+    pod: Pod, budgets: Sequence[PodDisruptionBudget], time_left: float | None, now: datetime
 ) -> Blocker | None:
+    """What holds the pod. `time_left` are the seconds from the beginning of the drain to the deadline."""
     held: Callable[[BlockerReason, str], Blocker] = lambda reason, detail: Blocker(  # noqa: E731 - four fields repeat
         pod.namespace, pod.name, reason, detail, pod.owner
     )
-    if refuses_disruption(pod):
+    if refuses_disruption(pod, now):
         return held(BlockerReason.DO_NOT_DISRUPT, f"karpenter.sh/do-not-disrupt={pod.do_not_disrupt}")
     budget = blocking_budget(pod, budgets)
     if budget is not None:
         return held(BlockerReason.PDB, f"PodDisruptionBudget {budget.name} allows 0 disruptions")
-    if deadline is not None and pod.grace > max(0.0, (deadline - now).total_seconds()):
+    if time_left is not None and pod.grace > time_left:
         return held(BlockerReason.GRACE_PERIOD, f"terminationGracePeriodSeconds {pod.grace}")
     return None
 

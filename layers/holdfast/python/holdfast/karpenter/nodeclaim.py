@@ -16,9 +16,11 @@ TERMINATION_TIMESTAMP = "karpenter.sh/nodeclaim-termination-timestamp"
 NODEPOOL_LABEL = "karpenter.sh/nodepool"
 CAPACITY_TYPE_LABEL = "karpenter.sh/capacity-type"
 
-_DURATION_PART = re.compile(r"([0-9]+)([smh])")
-_DURATION = re.compile(r"([0-9]+[smh])+")
-_UNIT = {"s": 1, "m": 60, "h": 3600}
+_DURATION_PART = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_DURATION = re.compile(f"(?:{_DURATION_PART.pattern})+")
+_UNIT = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+_LONGEST_SECONDS = 2**63 / 1e9
+"""Go counts durations in nanoseconds, in 64 bits: about 292 years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +71,16 @@ def parse_nodeclaim(item: Mapping[str, Any]) -> NodeClaim:
         instance_type=labels.get("node.kubernetes.io/instance-type"),
         zone=labels.get("topology.kubernetes.io/zone"),
         capacity_type=labels.get(CAPACITY_TYPE_LABEL),
-        created_at=_time(metadata.get("creationTimestamp")),
-        deleted_at=_time(metadata.get("deletionTimestamp")),
-        termination_at=_time(annotations.get(TERMINATION_TIMESTAMP)),
+        created_at=time_or_none(metadata.get("creationTimestamp")),
+        deleted_at=time_or_none(metadata.get("deletionTimestamp")),
+        termination_at=time_or_none(annotations.get(TERMINATION_TIMESTAMP)),
         grace_period=parse_duration(spec.get("terminationGracePeriod")),
         conditions=tuple(
             StatusCondition(
                 type=str(entry.get("type", "")),
                 status=str(entry.get("status", "")),
                 reason=str(entry.get("reason", "")),
-                since=_time(entry.get("lastTransitionTime")),
+                since=time_or_none(entry.get("lastTransitionTime")),
             )
             for entry in (raw_conditions if isinstance(raw_conditions, list) else ())
             if isinstance(entry, dict)
@@ -95,17 +97,19 @@ def instance_of(provider_id: object) -> str | None:
 
 
 def parse_duration(value: object) -> timedelta | None:
-    """A Karpenter duration such as `1h30m`; None when absent or not one (Karpenter's pattern is `^([0-9]+(s|m|h))+$`)."""
+    """A duration as Go and so Karpenter reads it, such as `1h30m` or `1.5h`; None when absent, no duration, or negative."""
     if not isinstance(value, str) or not _DURATION.fullmatch(value):
         return None
-    return timedelta(seconds=sum(int(number) * _UNIT[unit] for number, unit in _DURATION_PART.findall(value)))
+    seconds = sum(float(number) * _UNIT[unit] for number, unit in _DURATION_PART.findall(value))
+    return timedelta(seconds=seconds) if seconds < _LONGEST_SECONDS else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _time(value: object) -> datetime | None:
+def time_or_none(value: object) -> datetime | None:
+    """The point in time of a Kubernetes timestamp; None when it is absent or unreadable."""
     if not isinstance(value, str):
         return None
     try:

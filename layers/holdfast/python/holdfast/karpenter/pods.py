@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+
+from holdfast.karpenter.nodeclaim import parse_duration, time_or_none
 
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 DISRUPTED_TAINT = "karpenter.sh/disrupted"
@@ -31,6 +34,7 @@ class Pod:
     mirror: bool
     finished: bool
     tolerates_disruption: bool
+    started_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,7 @@ def parse_pod(item: Mapping[str, Any]) -> Pod:
         mirror=_MIRROR in annotations,
         finished=(item.get("status") or {}).get("phase") in {"Succeeded", "Failed"},
         tolerates_disruption=any(_tolerates(entry) for entry in spec.get("tolerations") or ()),
+        started_at=time_or_none((item.get("status") or {}).get("startTime")),
     )
 
 
@@ -102,9 +107,17 @@ def blocking_budget(pod: Pod, budgets: Sequence[PodDisruptionBudget]) -> PodDisr
     )
 
 
-def refuses_disruption(pod: Pod) -> bool:
-    """Whether `karpenter.sh/do-not-disrupt` keeps the pod: `true`, or (since Karpenter 1.14) a duration."""
-    return pod.do_not_disrupt is not None and pod.do_not_disrupt != "false"
+def refuses_disruption(pod: Pod, now: datetime) -> bool:
+    """Whether `karpenter.sh/do-not-disrupt` keeps the pod now: `true`, or a duration since its start that is not over.
+
+    Karpenter takes no notice of any other value (karpenter.sh, Well-Known Annotations).
+    """
+    if pod.do_not_disrupt == "true":
+        return True
+    protected = parse_duration(pod.do_not_disrupt)
+    if protected is None:
+        return False
+    return pod.started_at is None or (now - pod.started_at) < protected
 
 
 def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
@@ -138,4 +151,4 @@ def _tolerates(toleration: Mapping[str, Any]) -> bool:
         return False
     if operator == "Exists":
         return key in {None, "", DISRUPTED_TAINT}
-    return key == DISRUPTED_TAINT and toleration.get("value") in {None, ""}
+    return operator in {None, "", "Equal"} and key == DISRUPTED_TAINT and toleration.get("value") in {None, ""}
