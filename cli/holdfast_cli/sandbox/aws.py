@@ -185,7 +185,7 @@ def _start_moto(sandbox: SandboxState) -> SandboxState:
         "moto",
         # By name: an address in place of a host name is parsed as part of an S3 or EKS host name.
         f"http://localhost:{port}",
-        [sys.executable, "-m", "holdfast_cli.sandbox.moto_server", str(port)],
+        [sys.executable, "-m", "holdfast_cli.sandbox.moto_server", str(port), sandbox.region],
         {"MOTO_ACCOUNT_ID": sandbox.account},
     )
 

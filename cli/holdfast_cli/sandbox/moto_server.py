@@ -1,6 +1,6 @@
 """moto's server for EC2, with a control endpoint for what EC2 decides itself: ids, states, reasons.
 
-Run as `python -m holdfast_cli.sandbox.moto_server PORT`. The control endpoint, `POST /_holdfast/ec2/…`,
+Run as `python -m holdfast_cli.sandbox.moto_server PORT REGION`. The control endpoint, `POST /_holdfast/ec2/…`,
 answers only to the bearer token in HOLDFAST_SANDBOX_TOKEN. The account is MOTO_ACCOUNT_ID.
 """
 
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from threading import Lock
+from threading import Lock, Thread
 from types import FrameType
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -70,6 +70,11 @@ class Ec2Backend:
     def __init__(self, account: str) -> None:
         self._account = account
         self._lock = Lock()
+
+    def load(self, region: str) -> None:
+        """Read EC2's tables: it takes seconds, and the patience of the first caller may be shorter."""
+        with self._lock:
+            self._region(region)
 
     def put_instance(self, region: str, order: _Json) -> None:
         """An instance with the id that the order names, in place of one with the same id."""
@@ -194,7 +199,7 @@ def _respond(start_response: StartResponse, status: str, error: str | None) -> l
 def main() -> None:
     token = os.environ.pop("HOLDFAST_SANDBOX_TOKEN")
     account = os.environ["MOTO_ACCOUNT_ID"]
-    port = int(sys.argv[1])
+    port, region = int(sys.argv[1]), sys.argv[2]
 
     from moto.moto_server.werkzeug_app import (  # noqa: PLC0415
         DomainDispatcherApplication,
@@ -203,7 +208,10 @@ def main() -> None:
     )
     from werkzeug.serving import make_server  # noqa: PLC0415
 
-    application = with_control(DomainDispatcherApplication(create_backend_app), Ec2Backend(account), token)
+    backend = Ec2Backend(account)
+    # Beside the start of all else, which nobody needs EC2 for.
+    Thread(target=backend.load, args=[region], daemon=True).start()
+    application = with_control(DomainDispatcherApplication(create_backend_app), backend, token)
     server = make_server("127.0.0.1", port, application, threaded=True, request_handler=MotoRequestHandler)
 
     def end(_number: int, _frame: FrameType | None) -> None:
