@@ -7,7 +7,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from botocore.exceptions import ClientError, ReadTimeoutError
+from botocore.exceptions import ClientError, NoCredentialsError, ParamValidationError, ReadTimeoutError
 from moto import mock_aws
 
 from holdfast.adapters import table
@@ -192,6 +192,33 @@ def test_touching_reopens_a_watch_that_was_not_due(ledger: DynamoLedger) -> None
     assert ledger.overdue(NOW + MINUTE, limit=10) == (Look(KEY, NOW),)
 
 
+def test_a_watch_that_changes_between_the_two_touches_is_touched_all_the_same(
+    client: Any, ledger: DynamoLedger
+) -> None:
+    """It was due earlier when the touch came, and not due at all a moment later."""
+    open_watch(ledger)
+    update = client.update_item
+    seen: list[str] = []
+
+    def meddled(**arguments: Any) -> Any:
+        seen.append(arguments["ConditionExpression"])
+        if len(seen) == 2:
+            ledger.save(Watch(KEY, 1, None), [], [], obsolete=[])
+        return update(**arguments)
+
+    with mock.patch.object(client, "update_item", side_effect=meddled):
+        assert ledger.touch_watch(KEY, NOW)
+    assert ledger.history(KEY).watch == Watch(KEY, 3, NOW)
+    assert len(seen) == 3
+
+
+def test_a_watch_that_never_holds_still_is_a_conflict(client: Any, ledger: DynamoLedger) -> None:
+    refused = failing(client, "update_item", "ConditionalCheckFailedException", Item={"pk": {"S": PK}})
+    with refused as update, pytest.raises(Conflict, match="others kept changing it"):
+        ledger.touch_watch(KEY, NOW)
+    assert update.call_count == 10
+
+
 def test_overdue_watches_come_oldest_first_from_all_shards(ledger: DynamoLedger) -> None:
     keys = [InstanceKey(KEY.account, KEY.region, f"i-0000000{number:010x}") for number in range(30)]
     for minutes, key in enumerate(keys):
@@ -330,6 +357,19 @@ def test_a_missing_permission_is_named_with_its_resource(client: Any, ledger: Dy
         pytest.raises(Denied, match=r"needs dynamodb:Query on table/holdfast-ledger/index/open$"),
     ):
         ledger.overdue(NOW, limit=1)
+
+
+def test_missing_credentials_are_said_so(client: Any, ledger: DynamoLedger) -> None:
+    with (
+        mock.patch.object(client, "put_item", side_effect=NoCredentialsError()),
+        pytest.raises(Denied, match="there are no AWS credentials"),
+    ):
+        ledger.put_fact(FACT)
+
+
+def test_a_call_that_botocore_finds_wrong_is_our_defect_and_no_outage(client: Any) -> None:
+    with pytest.raises(ParamValidationError):
+        DynamoLedger(client, "").history(KEY)
 
 
 def test_no_answer_is_unavailable(client: Any, ledger: DynamoLedger) -> None:
@@ -471,14 +511,22 @@ def test_cases_are_listed_by_cluster_and_time_newest_first(client: Any, ledger: 
     assert reports.records("shop", since=since, until=until, limit=10) == ()
 
 
+def test_a_case_without_any_time_is_kept_but_not_listed(client: Any, ledger: DynamoLedger) -> None:
+    record = samples.record()
+    timeless = replace(record, case=replace(record.case, warned_at=None, first_look=None))
+    assert timeless.happened_at is None
+    ledger.save(open_watch(ledger), [timeless], [], obsolete=[])
+    assert ledger.history(KEY).records == (timeless,)
+    assert not any(table.BY_CLUSTER.partition_key in row for row in rows(client))
+
+
 def test_a_case_whose_cluster_becomes_known_moves_in_the_list(client: Any, ledger: DynamoLedger) -> None:
     watch = open_watch(ledger)
     ledger.save(watch, [samples.record(cluster=None)], [], obsolete=[])
     ledger.save(replace(watch, version=2), [samples.record()], [], obsolete=[])
     reports = DynamoReports(client, TABLE)
-    day = {"since": WARNED - MINUTE, "until": WARNED + MINUTE, "limit": 10}
-    assert reports.records(None, **day) == ()
-    assert reports.records("orders", **day) == (samples.record(),)
+    assert reports.records(None, since=WARNED, until=NOW, limit=10) == ()
+    assert reports.records("orders", since=WARNED, until=NOW, limit=10) == (samples.record(),)
 
 
 def test_years_before_1000_have_keys_that_sort() -> None:

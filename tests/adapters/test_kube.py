@@ -285,6 +285,21 @@ def test_a_list_that_expires_while_it_is_read_is_read_again_from_its_beginning(w
     assert [code for _, _, code in world.calls()] == [200, 410, 200, 200]
 
 
+def test_a_list_that_expires_twice_is_unavailable_and_never_a_part_of_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expired = adapter._Answer(410, {}, b'{"message": "The provided continue parameter is too old"}')
+    monkeypatch.setattr(world.clusters, "_send", lambda *_: expired)
+    fails(world, Unavailable, "expired twice")
+
+
+def test_a_missing_built_in_resource_is_not_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = adapter._Answer(404, {}, b"404 page not found\n")
+    monkeypatch.setattr(world.clusters, "_send", lambda *_: absent)
+    with pytest.raises(NotFound, match=r"listing poddisruptionbudgets\.policy in eksworkshop: 404 page not found$"):
+        world.clusters.disruption_budgets(CLUSTER)
+
+
 def test_what_is_no_list_is_unavailable(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     page = adapter._Answer(200, {}, b"<html>a proxy's page</html>")
     monkeypatch.setattr(world.clusters, "_send", lambda *_: page)

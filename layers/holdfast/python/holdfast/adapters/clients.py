@@ -58,7 +58,7 @@ def _config() -> Config:
     return Config(
         connect_timeout=2,
         read_timeout=5,
-        retries={"mode": "standard", "max_attempts": 3},
+        retries={"mode": "standard", "total_max_attempts": 3},
         max_pool_connections=32,
         user_agent_extra="holdfast",
     )
