@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +14,7 @@ from rich.text import Text
 from holdfast.adapters.dynamodb import DynamoLedger
 from holdfast.interruption.record import CaseRecord
 from holdfast.ports import InstanceKey
+from holdfast.runtime.names import state_stack_id
 from holdfast_cli.sandbox import aws, up
 from holdfast_cli.sandbox.errors import SandboxError
 from holdfast_cli.sandbox.player import Played, Player
@@ -63,7 +64,7 @@ def wait_for(sandbox: SandboxState, played: Sequence[Played], *, patience: timed
     receiver = up.slack(sandbox)
     deadline = time.monotonic() + patience.total_seconds()
     while True:
-        messages = [message.payload for message in receiver.messages()]
+        messages = [dict(message.payload) for message in receiver.messages()]
         outcomes = tuple(_outcome(item, sandbox, ledger, messages) for item in played)
         if not any(outcome.wrong for outcome in outcomes) or time.monotonic() >= deadline:
             return outcomes
@@ -80,12 +81,13 @@ def ledger_of(sandbox: SandboxState) -> DynamoLedger:
 
 
 def table_of(sandbox: SandboxState) -> str:
-    """The name of the ledger's table, from the state stack's outputs."""
-    for stack in aws.client(sandbox, "cloudformation").describe_stacks()["Stacks"]:
-        for output in stack.get("Outputs", ()):
-            if output["OutputKey"] == "LedgerTableName":
-                return str(output["OutputValue"])
-    raise SandboxError("no stack has an output LedgerTableName: Holdfast is not deployed there. `holdfast sandbox up` does")
+    """The name of the ledger's table, from the state stack."""
+    stack = state_stack_id("holdfast", sandbox.account, sandbox.region)
+    resources = aws.client(sandbox, "cloudformation").describe_stack_resources(StackName=stack)["StackResources"]
+    for resource in resources:
+        if resource["ResourceType"] == "AWS::DynamoDB::Table":
+            return str(resource["PhysicalResourceId"])
+    raise SandboxError(f"stack {stack} has no table: Holdfast is not deployed there. `holdfast sandbox up` does that")
 
 
 def show(outcomes: Sequence[Outcome], console: Console) -> None:
@@ -149,7 +151,8 @@ def _verdict(record: CaseRecord) -> str:
 
 
 def _slack_panel(payload: dict[str, Any]) -> Panel:
-    title, parts = "", []
+    title = ""
+    parts: list[RenderableType] = []
     for block in payload.get("blocks", ()):
         match block.get("type"):
             case "header":

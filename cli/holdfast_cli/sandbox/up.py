@@ -146,7 +146,7 @@ def deploy(sandbox: SandboxState, *, progress: Progress = print, on_cdk_line: Pr
     write_config(sandbox)
     on_line = on_cdk_line or (lambda _line: None)
     progress("Bootstrapping the account (cdk bootstrap)")
-    cdk.bootstrap(sandbox, project(), *config_arguments(sandbox), on_line=on_line)
+    cdk.bootstrap(sandbox, on_line=on_line)
     progress("Building the layers and deploying Holdfast (cdk deploy --all)")
     cdk.deploy(sandbox, project(), *config_arguments(sandbox), on_line=on_line)
     progress("Applying the rendered RBAC (kubectl apply)")
@@ -158,11 +158,11 @@ def config_arguments(sandbox: SandboxState) -> tuple[str, ...]:
     return ("--context", f"config={sandbox.folder / CONFIG_FILE}")
 
 
-def write_config(sandbox: SandboxState, **audit: str) -> Path:
+def write_config(sandbox: SandboxState, **audit: str | int) -> Path:
     """The example configuration, with the sandbox's account and this machine's architecture.
 
-    `audit` overrides keys of the audit section. The functions' time is short there, so that a message that failed comes
-    back soon.
+    `audit` overrides keys of the audit section. The functions have less time there than in AWS, so that a message that
+    failed comes back sooner, and few run at once: a small machine starts them one after the other.
     """
     document = yaml.safe_load((project() / "holdfast.yaml").read_text())
     document.pop("$schema", None)
@@ -171,7 +171,7 @@ def write_config(sandbox: SandboxState, **audit: str) -> Path:
     document["clusters"][0]["karpenter"]["controllerRoleArn"] = (
         f"arn:aws:iam::{sandbox.account}:role/{CONTROLLER_ROLE}"
     )
-    document["audit"] = {"functionTimeout": "10s", "queueVisibilityTimeout": "60s", **audit}
+    document["audit"] = {"functionTimeout": "20s", "queueVisibilityTimeout": "120s", "maxConcurrency": 2, **audit}
     document["alerts"] = {"slack": {"webhookSecretName": WEBHOOK_SECRET}}
     path = sandbox.folder / CONFIG_FILE
     path.write_text(yaml.safe_dump(document, sort_keys=False))
