@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,9 +14,48 @@ from holdfast.interruption.observation import Answer, ClusterView, InstanceView,
 from holdfast.interruption.record import CaseRecord
 from holdfast.times import format_time
 
+CASE_KEYS: Mapping[str, str] = {
+    "key": "`account/region/instance/cycle`: the name of the case",
+    "account": "the AWS account of the instance",
+    "region": "the region of the instance",
+    "instance": "the EC2 instance id",
+    "cycle": "`0`, or the LaunchTime of the run for an instance that stops and starts again",
+    "cluster": "the EKS cluster",
+    "nodepool": "the NodePool",
+    "nodeclaim": "the NodeClaim",
+    "node": "the Node",
+    "instance_type": "the instance type",
+    "zone": "the availability zone",
+    "capacity_type": "`spot`, `on-demand` or `reserved`",
+    "verdict": "what became of the interruption: see [interruptions.md](interruptions.md)",
+    "cause": "why it was not handled in time, where the verdict has a cause",
+    "reason": "the sentence that carries the verdict, with times",
+    "final": "false while a planned look may still change the verdict",
+    "notes": "remarks that do not change the verdict by themselves",
+    "missing": "the evidence that a better verdict would need; empty unless INCONCLUSIVE",
+    "alert": "the severity of the alert on this verdict: `page`, `warning` or `info`; null when nobody is told",
+    "kind": "what announced the interruption; null without a warning",
+    "action": "what EC2 announced to do: `terminate`, `stop` or `hibernate`",
+    "warned_at": "the first warning",
+    "deadline": "when EC2 announced to act",
+    "closed_at": "when AWS Health closed the notice",
+    "rebalance_at": "the first rebalance recommendation",
+    "deletion": "when Karpenter began, as the decision table counts it",
+    "deleted_at": "the NodeClaim's deletionTimestamp",
+    "drained": "whether the pods were off in time, as the decision table counts it",
+    "drained_at": "since when the NodeClaim's condition Drained is True",
+    "end": "who ended the instance, as the decision table counts it",
+    "end_code": "EC2's StateReason code",
+    "ended_at": "when the instance began to stop or shut down",
+    "pods_left": "pods that the drain had to move, at the last look that read them",
+    "blockers": "pods that did not leave, each with `namespace`, `pod`, `owner`, `reason` and `detail`",
+    "judged_at": "when the verdict was reached",
+}
+"""The keys of a case in JSON, and what each says. Times are RFC 3339 in UTC; what is not known is null."""
+
 
 def case_document(record: CaseRecord) -> dict[str, Any]:
-    """The case with its verdict under the keys that docs/cli.md lists; what is not known is null, never left out."""
+    """The case with its verdict under the keys of `CASE_KEYS`; what is not known is null, never left out."""
     case, judgement = record.case, record.judgement
     alert = alert_of(record, corrects=False)
     return {

@@ -16,7 +16,7 @@ import typer
 from holdfast.adapters.documents import dump
 from holdfast.errors import NotFound
 from holdfast.interruption.case import Case, Scope, fold
-from holdfast.interruption.event import Home
+from holdfast.interruption.event import Disposition, Home
 from holdfast.interruption.record import CaseRecord
 from holdfast.interruption.verdict import Verdict
 from holdfast.ports import History, InstanceKey
@@ -26,6 +26,7 @@ from holdfast_cli.errors import ExitCode, Mistake
 from holdfast_cli.evidence import Evidence, read_evidence
 from holdfast_cli.judge import Configured, Environment, Judged, inferred, judge_evidence
 from holdfast_cli.output import OutputFormat, OutputOption, console, error_console, plain, print_json
+from holdfast_cli.rejections import print_rejections, rejection_document
 from holdfast_cli.story import print_case, print_cases, print_judged, print_timeline
 from stacks.config import load
 
@@ -43,116 +44,6 @@ _UNITS = {
 }
 _ALL = 1_000_000
 """More cases than a ledger of 400 days holds."""
-
-
-@app.command("judge")
-def judge_command(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE...", help="Files of event bodies and observations; `-` is standard input."),
-    ],
-    *,
-    cluster: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=ROLE_ARN",
-            help="A cluster that is ours, with its Karpenter controller role. May be repeated.",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Take accounts, regions and clusters from this configuration.")
-    ] = None,
-    now: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Judge as Holdfast would have at this time (RFC 3339, UTC)."),
-    ] = None,
-    with_timeline: Annotated[bool, typer.Option("--timeline", help="Show what happened when in each case.")] = False,
-    output: OutputOption = OutputFormat.TABLE,
-) -> None:
-    """Judges interruptions from files alone: no AWS, no cluster, no configuration needed.
-
-    A file holds event bodies and observations as JSON, JSON arrays or JSON lines, in any order and mixed over files and
-    instances; what `interruptions show --output json` printed is read too, and so are SQS batches and messages.
-    docs/observations.md describes the format.
-
-    Without --now the cases count as over. Without --config and --cluster, accounts, regions and clusters are taken from
-    the input itself; the answer says so.
-
-    Exit code 1 means that a part of the input could not be understood; the verdicts then rest on the rest.
-
-    For example:
-
-        holdfast interruptions judge case.jsonl
-
-        holdfast interruptions judge --timeline events/*.json looks.jsonl
-
-        aws sqs receive-message --queue-url URL --output json | holdfast interruptions judge -
-    """
-    evidence = _evidence(files)
-    judged = judge_evidence(evidence, _environment(evidence, cluster or [], config), now=_time("--now", now))
-    if output is OutputFormat.JSON:
-        print_json(_judged_document(judged))
-    else:
-        print_judged(judged, console(), with_timeline=with_timeline)
-    if not judged.all_understood:
-        raise typer.Exit(ExitCode.NOT_GOOD)
-
-
-def _evidence(files: Sequence[str]) -> Evidence:
-    evidence = Evidence()
-    for name in files:
-        if name == "-":
-            read_evidence("stdin", sys.stdin.buffer.read(), evidence)
-            continue
-        try:
-            raw = Path(name).read_bytes()
-        except OSError as error:
-            raise Mistake(f"{name} cannot be read: {error.strerror or type(error).__name__}.") from error
-        read_evidence(name, raw, evidence)
-    return evidence
-
-
-def _environment(evidence: Evidence, given: Sequence[str], config: Path | None) -> Environment:
-    if config is not None:
-        if given:
-            raise Mistake("--config and --cluster say the same thing in two ways: give one of them.")
-        return Configured(load(config), str(config))
-    roles: dict[str, str] = {}
-    for text in given:
-        name, mark, role = text.partition("=")
-        if not mark or not name or not role.startswith("arn:"):
-            raise Mistake(
-                f"--cluster {text}: must be NAME=ROLE_ARN, as in "
-                "--cluster eksworkshop=arn:aws:iam::111122223333:role/KarpenterControllerRole-eksworkshop."
-            )
-        roles[name] = role
-    return inferred(evidence, roles)
-
-
-def _time(option: str, text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        return parse_time(text)
-    except ValueError as error:
-        raise Mistake(f"{option} {text}: is not a time; write it as in 2026-09-01T04:10:00Z.") from error
-
-
-def _judged_document(judged: Judged) -> dict[str, object]:
-    return {
-        "cases": [case_document(record) for record in judged.cases],
-        "refused": [
-            {"where": item.place, "code": item.code, "reason": item.reason, "harmless": item.ignored}
-            for item in judged.refusals
-        ],
-        "remarks": list(judged.remarks),
-        "assumed": list(judged.assumed),
-        "evidence": {
-            "facts": judged.facts,
-            "duplicates": judged.duplicates,
-            "observations": judged.observations,
-        },
-    }
 
 
 ClusterOption = Annotated[
@@ -210,8 +101,7 @@ def list_command(
     found = ledgers.all_ledgers(ledgers.Access(config, profile, region, table), clusters=cluster or ())
     wanted = frozenset(verdict or Verdict)
     records, more = _records(found, cluster or (), wanted, begin, end, limit)
-    for place in found.left_out:
-        error_console().print(plain(f"Not read: {place}.", "yellow"))
+    _say_left_out(found)
     if output is OutputFormat.JSON:
         print_json(
             {
@@ -230,6 +120,11 @@ def list_command(
     out.print(plain(f"{said} from {format_time(begin)} to {format_time(end)}.", "dim"))
     if more:
         out.print(plain("There are older ones: raise --limit, or narrow the time.", "yellow"))
+
+
+def _say_left_out(found: Found) -> None:
+    for place in found.left_out:
+        error_console().print(plain(f"Not read: {place}.", "yellow"))
 
 
 def _records(
@@ -378,3 +273,159 @@ def _unjudged(history: History) -> Case:
     """The case that the events amount to, for its story alone: nobody judged it."""
     key = history.key
     return fold(history.facts, history.observations, Scope(Home(key.account, key.region), {}))[-1]
+
+
+@app.command()
+def rejected(
+    *,
+    since: Annotated[
+        str, typer.Option(metavar="WHEN", help="Not before this: a time (RFC 3339), or so long ago: 90m, 24h, 7d.")
+    ] = "24h",
+    ignored: Annotated[
+        bool, typer.Option("--ignored", help="Also those that are known to say nothing about an interruption.")
+    ] = False,
+    config: ConfigOption = None,
+    profile: ProfileOption = None,
+    region: RegionOption = None,
+    table: TableOption = None,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Lists the message bodies that became no fact, with what they were and why, the newest first.
+
+    For example:
+
+        holdfast interruptions rejected --since 7d
+
+        holdfast interruptions rejected --ignored --output json
+    """
+    from holdfast_cli import ledgers  # noqa: PLC0415 - as above
+
+    now = datetime.now(UTC)
+    begin = _moment("--since", since, now)
+    found = ledgers.all_ledgers(ledgers.Access(config, profile, region, table))
+    stored = [
+        item
+        for ledger in found.ledgers
+        for days in range((now.date() - begin.date()).days + 1)
+        for item in ledger.reports().rejections(now - timedelta(days=days))
+        if item.last_at >= begin and (ignored or item.rejection.disposition is Disposition.POISON)
+    ]
+    stored.sort(key=lambda item: item.last_at, reverse=True)
+    _say_left_out(found)
+    if output is OutputFormat.JSON:
+        print_json({"rejected": [rejection_document(item) for item in stored], "not_read": list(found.left_out)})
+        return
+    out = console()
+    print_rejections(stored, out)
+    noun = "body" if len(stored) == 1 else "bodies"
+    out.print(plain(f"{len(stored) or 'No'} {noun} since {format_time(begin)}.", "dim"))
+
+
+@app.command("judge")
+def judge_command(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Files of event bodies and observations; `-` is standard input."),
+    ],
+    *,
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=ROLE_ARN",
+            help="A cluster that is ours, with its Karpenter controller role. May be repeated.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Take accounts, regions and clusters from this configuration.")
+    ] = None,
+    now: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Judge as Holdfast would have at this time (RFC 3339, UTC)."),
+    ] = None,
+    with_timeline: Annotated[bool, typer.Option("--timeline", help="Show what happened when in each case.")] = False,
+    output: OutputOption = OutputFormat.TABLE,
+) -> None:
+    """Judges interruptions from files alone: no AWS, no cluster, no configuration needed.
+
+    A file holds event bodies and observations as JSON, JSON arrays or JSON lines, in any order and mixed over files and
+    instances; what `interruptions show --output json` printed is read too, and so are SQS batches and messages.
+    docs/observations.md describes the format.
+
+    Without --now the cases count as over. Without --config and --cluster, accounts, regions and clusters are taken from
+    the input itself; the answer says so.
+
+    Exit code 1 means that a part of the input could not be understood; the verdicts then rest on the rest.
+
+    For example:
+
+        holdfast interruptions judge case.jsonl
+
+        holdfast interruptions judge --timeline events/*.json looks.jsonl
+
+        aws sqs receive-message --queue-url URL --output json | holdfast interruptions judge -
+    """
+    evidence = _evidence(files)
+    judged = judge_evidence(evidence, _environment(evidence, cluster or [], config), now=_time("--now", now))
+    if output is OutputFormat.JSON:
+        print_json(_judged_document(judged))
+    else:
+        print_judged(judged, console(), with_timeline=with_timeline)
+    if not judged.all_understood:
+        raise typer.Exit(ExitCode.NOT_GOOD)
+
+
+def _evidence(files: Sequence[str]) -> Evidence:
+    evidence = Evidence()
+    for name in files:
+        if name == "-":
+            read_evidence("stdin", sys.stdin.buffer.read(), evidence)
+            continue
+        try:
+            raw = Path(name).read_bytes()
+        except OSError as error:
+            raise Mistake(f"{name} cannot be read: {error.strerror or type(error).__name__}.") from error
+        read_evidence(name, raw, evidence)
+    return evidence
+
+
+def _environment(evidence: Evidence, given: Sequence[str], config: Path | None) -> Environment:
+    if config is not None:
+        if given:
+            raise Mistake("--config and --cluster say the same thing in two ways: give one of them.")
+        return Configured(load(config), str(config))
+    roles: dict[str, str] = {}
+    for text in given:
+        name, mark, role = text.partition("=")
+        if not mark or not name or not role.startswith("arn:"):
+            raise Mistake(
+                f"--cluster {text}: must be NAME=ROLE_ARN, as in "
+                "--cluster eksworkshop=arn:aws:iam::111122223333:role/KarpenterControllerRole-eksworkshop."
+            )
+        roles[name] = role
+    return inferred(evidence, roles)
+
+
+def _time(option: str, text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise Mistake(f"{option} {text}: is not a time; write it as in 2026-09-01T04:10:00Z.") from error
+
+
+def _judged_document(judged: Judged) -> dict[str, object]:
+    return {
+        "cases": [case_document(record) for record in judged.cases],
+        "refused": [
+            {"where": item.place, "code": item.code, "reason": item.reason, "harmless": item.ignored}
+            for item in judged.refusals
+        ],
+        "remarks": list(judged.remarks),
+        "assumed": list(judged.assumed),
+        "evidence": {
+            "facts": judged.facts,
+            "duplicates": judged.duplicates,
+            "observations": judged.observations,
+        },
+    }

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from holdfast.adapters import table
 from holdfast.adapters.dynamodb import DynamoLedger
 from holdfast.interruption.event import Home, parse
 from holdfast.runtime.names import state_stack_id
+from holdfast.times import format_time
 from holdfast_cli.errors import ExitCode
 from holdfast_cli.evidence import Evidence, read_evidence
 from holdfast_cli.judge import inferred, judge_evidence
@@ -23,6 +25,9 @@ TRACES = Path(__file__).parents[1] / "events" / "traces"
 ACCOUNT, REGION = "123456789012", "ap-southeast-1"  # moto's account
 SEEN_IN = "111122223333"  # the account in the traces
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/KarpenterControllerRole"
+HOUR = timedelta(hours=1)
+TWO_HOURS_AGO = datetime.now(UTC).replace(microsecond=0) - 2 * HOUR
+IGNORED = json.dumps({"source": "aws.tag", "detail-type": "Tag Change on Resource", "detail": {}})
 SINCE = ("--since", "2026-08-31", "--until", "2026-09-10")
 
 
@@ -129,6 +134,13 @@ def ledgers(scrubbed_environment: None) -> Iterator[dict[str, str]]:
         # The end of an instance that nothing announced: a fact, and no case.
         (fact,) = parse(trace("05-voluntary").splitlines()[0], Home(ACCOUNT, REGION)).facts
         DynamoLedger(boto3.client("dynamodb", region_name=REGION), tables[REGION]).put_fact(fact)
+        home = Home(ACCOUNT, REGION)
+        for body, at, message in (("abcd", TWO_HOURS_AGO, "m-1"), (IGNORED, TWO_HOURS_AGO + HOUR, "m-2")):
+            rejection = parse(body, home).rejection
+            assert rejection is not None
+            store = DynamoLedger(boto3.client("dynamodb", region_name=REGION), tables[REGION], clock=lambda at=at: at)
+            for _ in range(2):
+                store.put_rejection(rejection, day=at, message_id=message, alert=None)
         yield tables
 
 
@@ -338,3 +350,24 @@ def test_without_credentials_the_exit_code_is_denied(tmp_path: Path, monkeypatch
     result = run("list")
     assert result.exit_code == ExitCode.DENIED
     assert "there are no AWS credentials" in " ".join(result.stderr.split())
+
+
+@pytest.mark.usefixtures("deployed")
+def test_the_bodies_that_became_no_fact_are_listed_with_the_reason() -> None:
+    (item,) = answer("rejected", "--since", "3h")["rejected"]
+    assert (item["code"], item["count"], item["body"], item["first_message_id"]) == ("not_json", 2, "abcd", "m-1")
+    assert item["harmless"] is False
+    both = answer("rejected", "--since", "3h", "--ignored")["rejected"]
+    assert [other["harmless"] for other in both] == [True, False]
+    assert answer("rejected", "--since", "90m")["rejected"] == []
+
+
+@pytest.mark.usefixtures("deployed")
+def test_the_rejected_bodies_are_told_with_their_reason_within_80_columns() -> None:
+    result = run("rejected", "--since", "3h")
+    assert result.exit_code == ExitCode.OK
+    said = " ".join(result.stdout.split())
+    at = format_time(TWO_HOURS_AGO)
+    assert f"not_json {at}, 2 times until {at} the body is not JSON" in said
+    assert "1 body since" in said
+    assert max(map(len, result.stdout.splitlines())) <= 80
