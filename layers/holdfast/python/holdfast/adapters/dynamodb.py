@@ -18,6 +18,7 @@ from holdfast.adapters.rows import (
     alert_row,
     expiry,
     need,
+    number_of,
     row_in_the_way,
     text_of,
     time_of,
@@ -352,12 +353,9 @@ def _due(key: InstanceKey, due_at: datetime) -> Row:
 
 
 def _watch(key: InstanceKey, row: Row) -> Watch:
-    version = row.get("version", {}).get("N")
-    if version is None:
-        raise InvalidDocument(f"{where_is(row)} has no version")
     return Watch(
         key=key,
-        version=int(version),
+        version=number_of(row, "version"),
         due_at=time_of(row, "due_at") if "due_at" in row else None,
         cluster=text_of(row, "cluster"),
         told=tuple(mark["S"] for mark in row.get("told", {}).get("L", [])),

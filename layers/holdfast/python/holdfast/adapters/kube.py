@@ -250,7 +250,7 @@ def _error(cluster: str, wanted: _List, doing: str, answer: _Answer, said: str) 
         case 404 if wanted is _NODECLAIMS:
             return NotFound(f"{doing}: Karpenter's CRDs are not installed in {cluster}")
         case 404:
-            return NotFound(f"{doing}: 404 {said}")
+            return NotFound(f"{doing}: {said}")
         case 410:
             return _Expired(said)
         case 429:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holdfast.adapters import table
 from holdfast.adapters.actions import calls
 from holdfast.adapters.documents import load
-from holdfast.adapters.rows import DOCUMENT, Rows, need, time_of, where_is
+from holdfast.adapters.rows import DOCUMENT, Rows, need, number_of, time_of, where_is
 from holdfast.interruption.event import Rejection
 from holdfast.interruption.record import CaseRecord
 
@@ -82,7 +82,7 @@ class DynamoReports:
 def _rejection(row: Row) -> StoredRejection:
     return StoredRejection(
         rejection=load(Rejection, need(row, DOCUMENT), where_is(row)),
-        count=int(row["deliveries"]["N"]),
+        count=number_of(row, "deliveries"),
         first_message_id=need(row, "first_message_id"),
         first_at=time_of(row, "first_at"),
         last_at=time_of(row, "last_at"),

@@ -169,6 +169,18 @@ def need(row: Row, name: str) -> str:
     return value
 
 
+def number_of(row: Row, name: str) -> int:
+    """A whole number that the row must have.
+
+    Raises:
+        InvalidDocument: it has none; names the row.
+    """
+    value = row.get(name, {}).get("N", "")
+    if not value.isdecimal():
+        raise InvalidDocument(f"{where_is(row)}: {name} is {value!r}, not a whole number")
+    return int(value)
+
+
 def time_of(row: Row, name: str) -> datetime:
     """A point in time that the row must have.
 
