@@ -30,11 +30,13 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show what the CD
 def up_command(folder: Folder = None, verbose: Verbose = False) -> None:
     """Start the sandbox, deploy Holdfast into it and leave it running.
 
-    \b
     Then, for example:
-      eval "$(holdfast sandbox env)"
-      holdfast interruptions list
-      aws sqs list-queues
+
+        eval "$(holdfast sandbox env)"
+
+        holdfast interruptions list
+
+        aws sqs list-queues
     """
     console = Console()
     sandbox = up.up(folder, progress=_progress(console), on_cdk_line=_lines(console, verbose))
