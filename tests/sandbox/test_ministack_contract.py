@@ -301,6 +301,85 @@ def test_request_signed_with_another_secret_than_the_role_s_is_refused(
         sqs.list_queues()
 
 
+def sqs_of(sandbox: SandboxState, deployer: Deployer, role_arn: str) -> Any:
+    session = session_of(deployer, role_arn)
+    return boto3.client(
+        "sqs",
+        endpoint_url=sandbox.service("ministack").url,
+        verify=str(sandbox.ca),
+        region_name=sandbox.region,
+        aws_access_key_id=session.access_key,
+        aws_secret_access_key=session.secret_key,
+        aws_session_token=session.token,
+    )
+
+
+def test_a_queue_policy_knows_a_session_by_its_role(sandbox: SandboxState, deployer: Deployer) -> None:
+    """IAM guide, global condition keys: aws:PrincipalArn of a role's session is the ARN of the role."""
+    _, reader = deployer.role("sqs:ReceiveMessage")
+    _, stranger = deployer.role("sqs:ReceiveMessage")
+    url, arn = deployer.queue()
+    statement = {
+        "Sid": "ReadersOnly",
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "sqs:ReceiveMessage",
+        "Resource": arn,
+        "Condition": {"ArnNotEquals": {"aws:PrincipalArn": [reader]}},
+    }
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    deployer.client("sqs").set_queue_attributes(QueueUrl=url, Attributes={"Policy": policy})
+
+    assert "Messages" not in sqs_of(sandbox, deployer, reader).receive_message(QueueUrl=url)
+    with pytest.raises(ClientError, match="explicit deny"):
+        sqs_of(sandbox, deployer, stranger).receive_message(QueueUrl=url)
+
+
+def test_a_batch_is_authorised_by_the_action_on_one_message(sandbox: SandboxState, deployer: Deployer) -> None:
+    """SQS guide: SendMessageBatch needs sqs:SendMessage, and no other action gives it."""
+    _, sender = deployer.role("sqs:SendMessage")
+    _, reader = deployer.role("sqs:ReceiveMessage")
+    url, _ = deployer.queue()
+    batch = [{"Id": "1", "MessageBody": "hello"}]
+
+    assert [
+        item["Id"]
+        for item in sqs_of(sandbox, deployer, sender).send_message_batch(QueueUrl=url, Entries=batch)["Successful"]
+    ] == ["1"]
+    with pytest.raises(ClientError, match="AccessDenied"):
+        sqs_of(sandbox, deployer, reader).send_message_batch(QueueUrl=url, Entries=batch)
+
+
+def test_an_alarm_on_metric_math_is_kept_and_claims_nothing(deployer: Deployer) -> None:
+    cloudformation, stack = deployer.client("cloudformation"), deployer.name("stack")
+    metric = {"Metric": {"Namespace": "AWS/SQS", "MetricName": "NumberOfEmptyReceives"}, "Period": 60, "Stat": "Sum"}
+    alarm = {
+        "Type": "AWS::CloudWatch::Alarm",
+        "Properties": {
+            "ComparisonOperator": "LessThanThreshold",
+            "EvaluationPeriods": 1,
+            "Threshold": 1,
+            "TreatMissingData": "breaching",
+            "Metrics": [
+                {"Id": "sum", "Expression": "a + a"},
+                {"Id": "a", "MetricStat": metric, "ReturnData": False},
+            ],
+        },
+    }
+
+    cloudformation.create_stack(StackName=stack, TemplateBody=json.dumps({"Resources": {"Alarm": alarm}}))
+    wait_for(
+        lambda: cloudformation.describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"] == "CREATE_COMPLETE",
+        "the stack is made",
+    )
+    name = cloudformation.describe_stack_resource(StackName=stack, LogicalResourceId="Alarm")["StackResourceDetail"][
+        "PhysicalResourceId"
+    ]
+    (kept,) = deployer.client("cloudwatch").describe_alarms(AlarmNames=[name])["MetricAlarms"]
+    assert kept["StateValue"] == "INSUFFICIENT_DATA"
+    cloudformation.delete_stack(StackName=stack)
+
+
 REPORTING_FUNCTION = """
 import os
 import greeting, jmespath
