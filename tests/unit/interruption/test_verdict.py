@@ -470,10 +470,18 @@ class TestEndOfTheInstance:
     def test_without_a_time_a_client_end_is_nobodys(self):
         assert self.end(look(80, USER, kube(deleted=5))) is End.UNKNOWN
 
-    def test_ec2s_own_time_stands_in_for_a_lost_event(self):
+    @pytest.mark.parametrize("rows", [[], [state("terminated", 105)]])
+    def test_ec2s_own_time_stands_in_for_a_lost_event(self, rows: list):
         seen = observation(80, ec2("terminated", USER, transitioned_at=at(70)), kube(deleted=5))
 
-        assert (case_of(warning(), seen).ended_at, self.end(seen)) == (at(70), End.CONTROLLER)
+        assert (case_of(warning(), *rows, seen).ended_at, self.end(*rows, seen)) == (at(70), End.CONTROLLER)
+
+    def test_the_time_of_the_call_stands_in_for_a_lost_event(self):
+        blind = observation(125, InstanceView(Answer.DENIED), kube(deleted=5, drained="Unknown"))
+        rows = [warning(), terminate_call(127), blind]
+
+        assert case_of(*rows).ended_at == at(127)
+        assert verdict(*rows) is V.HANDLED_LATE
 
     def test_running_needs_a_look_after_the_interruption_was_over(self):
         assert self.end(look(599, cluster=kube())) is End.UNKNOWN

@@ -444,17 +444,10 @@ def _deadline(warning: Fact | None) -> datetime | None:
 
 
 def _ended_at(facts: Sequence[Fact], instances: Sequence[tuple[datetime, InstanceView]]) -> datetime | None:
-    told = min((fact.at for fact in facts if fact.state in ENDING_STATES), default=None)
-    if told is not None:
-        return told
-    return min(
-        (
-            view.transitioned_at
-            for _, view in instances
-            if view.state in ENDING_STATES and view.transitioned_at is not None
-        ),
-        default=None,
-    )
+    # The event that began the end may be lost; CloudTrail has the call, and EC2 keeps the time of it.
+    told = [fact.at for fact in facts if fact.state in ENDING_STATES or fact.kind is Kind.TERMINATE_CALL]
+    kept = [view.transitioned_at for _, view in instances if view.state in ENDING_STATES and view.transitioned_at]
+    return min([*told, *kept], default=None)
 
 
 def _end_code(instances: Sequence[tuple[datetime, InstanceView]]) -> str | None:

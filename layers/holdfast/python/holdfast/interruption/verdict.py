@@ -124,13 +124,14 @@ _IN_TIME: Mapping[tuple[Drained, End], Cell] = {
         "Karpenter ended the instance before its drain was over: a grace period cut the pods off",
     ),
     (Drained.SEEN_FALSE, End.OTHER_CLIENT): Cell(
-        _V.SUPERSEDED, "somebody other than Karpenter ended the instance during the drain, before EC2 could"
+        _V.SUPERSEDED,
+        "somebody other than Karpenter ended the instance, and no look saw the drain finished before that",
     ),
     (Drained.SEEN_FALSE, End.SERVER): Cell(
         _V.RECLAIMED_BEFORE_DRAIN, "EC2 took the instance while pods were still on it"
     ),
     (Drained.SEEN_FALSE, End.RUNNING): Cell(
-        _V.NOT_RECLAIMED, "EC2 did not take the instance; its drain is still not over"
+        _V.NOT_RECLAIMED, "EC2 did not take the instance; the drain was not over at the deadline"
     ),
     (Drained.SEEN_FALSE, End.UNKNOWN): Cell(
         _V.INCONCLUSIVE,
@@ -186,7 +187,7 @@ _LATE: Mapping[tuple[Drained, End], Cell] = {
         "nothing had begun by the deadline; the NodeClaim was deleted only when EC2 was already taking the instance",
     ),
     (Drained.SEEN_FALSE, End.RUNNING): Cell(
-        _V.NOT_RECLAIMED, "EC2 did not take the instance; Karpenter began after the deadline and is not done"
+        _V.NOT_RECLAIMED, "EC2 did not take the instance; Karpenter began only after the deadline"
     ),
     (Drained.SEEN_FALSE, End.UNKNOWN): Cell(
         _V.INCONCLUSIVE, "Karpenter began after the deadline; who ended the instance is not known"

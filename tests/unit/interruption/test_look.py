@@ -1,0 +1,333 @@
+"""One look: what is asked, how often, and that every failure becomes an answer."""
+
+import pytest
+
+from holdfast.errors import Denied, HoldfastError, InvalidDocument, NotFound, Throttled, Unavailable
+from holdfast.interruption.look import MAX_NODES, Request, describe, look_at, queue_of
+from holdfast.interruption.observation import MAX_BLOCKERS, Answer, Blocker, BlockerReason, Condition, Observation
+from holdfast.karpenter.nodeclaim import StatusCondition
+from holdfast.ports import InstanceKey
+from tests.builders import ACCOUNT, KEY, OUR, REGION, at, budget, ec2, kube, nodeclaim, pod, queue
+from tests.fakes import FakeClusters, FakeInstances, FakeQueues
+
+NODE = ("cluster-a", "ip-10-0-11-7")
+
+
+class World:
+    def __init__(self) -> None:
+        self.instances, self.clusters, self.queues = FakeInstances(), FakeClusters(), FakeQueues()
+        self.instances.views[OUR] = ec2()
+        self.clusters.claims["cluster-a"] = [nodeclaim()]
+
+    def looks(self, *requests: Request, seconds: float = 20, elsewhere: tuple[str, ...] = ()) -> list[Observation]:
+        found = look_at(
+            requests or (Request(KEY),),
+            now=at(seconds),
+            instances=self.instances,
+            clusters=self.clusters,
+            queues=self.queues,
+            elsewhere=elsewhere,
+        )
+        return list(found.values())
+
+    def look(self, *requests: Request, seconds: float = 20, elsewhere: tuple[str, ...] = ()) -> Observation:
+        (found,) = self.looks(*requests, seconds=seconds, elsewhere=elsewhere)
+        return found
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+ERRORS: list[tuple[HoldfastError, Answer]] = [
+    (Denied("ec2:DescribeInstances is not allowed"), Answer.DENIED),
+    (Throttled("slow down"), Answer.THROTTLED),
+    (Unavailable("down"), Answer.ERROR),
+    (InvalidDocument("odd"), Answer.ERROR),
+]
+
+
+def test_a_look_writes_down_every_answer(world: World):
+    world.queues.views["cluster-a"] = queue(3, 2, 1)
+
+    assert world.look() == Observation(
+        instance_id=OUR,
+        at=at(20),
+        account=ACCOUNT,
+        region=REGION,
+        ec2=ec2(),
+        kubernetes=kube(pods_answer=Answer.OK, pods_left=0, longest_grace=0),
+        queue=queue(3, 2, 1),
+    )
+
+
+def test_the_nodeclaims_own_words_are_kept(world: World):
+    since = StatusCondition("Drained", "Unknown", "Draining", at(6))
+    from datetime import timedelta
+
+    claim = nodeclaim(
+        deleted=5,
+        termination_at=at(65),
+        grace_period=timedelta(seconds=60),
+        conditions=(since, StatusCondition("Ready", "True", "Ready", None)),
+    )
+    world.clusters.claims["cluster-a"] = [claim]
+
+    view = world.look().kubernetes
+    assert view is not None
+    assert (view.deleted_at, view.termination_at, view.grace_period) == (at(5), at(65), 60)
+    assert view.conditions == (Condition("Drained", "Unknown", "Draining", at(6)),)
+
+
+@pytest.mark.parametrize(("error", "answer"), ERRORS)
+def test_a_failure_of_ec2_is_an_answer_and_the_cluster_is_found_by_searching(
+    world: World, error: HoldfastError, answer: Answer
+):
+    world.instances.faults.fail("describe", error)
+    seen = world.look()
+
+    assert seen.ec2 is not None
+    assert seen.kubernetes is not None
+    assert (seen.ec2.answer, seen.ec2.reason) == (answer, str(error))
+    assert (seen.kubernetes.answer, seen.kubernetes.cluster) == (Answer.OK, "cluster-a")
+
+
+@pytest.mark.parametrize(("error", "answer"), [*ERRORS, (NotFound("no CRDs"), Answer.ERROR)])
+def test_a_failure_of_the_cluster_is_an_answer_and_no_absence(world: World, error: HoldfastError, answer: Answer):
+    world.clusters.faults.fail("nodeclaims", error)
+    seen = world.look()
+
+    assert seen.ec2 == ec2()
+    assert seen.kubernetes is not None
+    assert (seen.kubernetes.answer, seen.kubernetes.reason) == (answer, str(error))
+
+
+@pytest.mark.parametrize("call", ["pods", "disruption_budgets"])
+@pytest.mark.parametrize(("error", "answer"), ERRORS)
+def test_a_failure_to_read_the_pods_leaves_them_unknown(world: World, call: str, error: HoldfastError, answer: Answer):
+    world.clusters.bound[NODE] = [pod()]
+    world.clusters.faults.fail(call, error)
+    view = world.look().kubernetes
+
+    assert view is not None
+    assert (view.answer, view.pods_answer, view.pods_reason, view.pods_left) == (Answer.OK, answer, str(error), None)
+
+
+@pytest.mark.parametrize(("error", "answer"), [*ERRORS, (NotFound("no such queue"), Answer.NOT_FOUND)])
+def test_a_failure_of_the_queue_is_an_answer(world: World, error: HoldfastError, answer: Answer):
+    world.queues.faults.fail("depths", error)
+    view = world.look().queue
+
+    assert view is not None
+    assert (view.answer, view.reason, view.visible) == (answer, str(error), None)
+
+
+def test_an_instance_that_no_list_names_is_not_found(world: World):
+    world.instances.views.clear()
+    world.clusters.claims["cluster-a"] = [nodeclaim(instance_id=None), nodeclaim(instance_id="i-12ab34cd")]
+    seen = world.look()
+
+    assert seen.ec2 is not None
+    assert seen.kubernetes is not None
+    assert (seen.ec2.answer, seen.kubernetes.answer) == (Answer.NOT_FOUND, Answer.NOT_FOUND)
+
+
+def test_terraform_github_runner_describes_every_instance_of_the_answer():
+    """terraform-aws-github-runner's watcher read the first reservation only and swallowed errors."""
+    names = [f"i-{number:017x}" for number in range(3)]
+    instances = FakeInstances()
+    instances.views.update({name: ec2(zone=name) for name in names})
+
+    assert describe([*names, OUR], instances) == {
+        **{name: ec2(zone=name) for name in names},
+        OUR: describe([OUR], FakeInstances())[OUR],
+    }
+    assert describe([OUR], instances)[OUR].answer is Answer.NOT_FOUND
+    assert instances.asked[0] == (*names, OUR)
+
+
+def requests(number: int, **fields) -> list[Request]:
+    return [Request(InstanceKey(ACCOUNT, REGION, f"i-{index:017x}"), **fields) for index in range(number)]
+
+
+def test_one_batch_asks_for_one_list_per_cluster_and_describes_once(world: World):
+    asked = requests(12, cluster="cluster-a")
+    world.clusters.claims["cluster-a"] = [
+        nodeclaim(instance_id=request.key.instance_id, node=f"node-{index}") for index, request in enumerate(asked)
+    ]
+    seen = world.looks(*asked)
+
+    assert len(seen) == 12
+    assert world.clusters.faults.calls.count("nodeclaims") == 1
+    assert world.instances.faults.calls == ["describe"]
+    assert world.queues.faults.calls == ["depths"]
+
+
+def test_of_many_nodes_ten_are_read_and_the_others_say_so(world: World):
+    asked = requests(MAX_NODES + 2, cluster="cluster-a")
+    world.clusters.claims["cluster-a"] = [
+        nodeclaim(instance_id=request.key.instance_id, node=f"node-{index}") for index, request in enumerate(asked)
+    ]
+    answers = [view.pods_answer for seen in world.looks(*asked) if (view := seen.kubernetes)]
+
+    assert world.clusters.faults.calls.count("pods") == MAX_NODES
+    assert answers == [Answer.OK] * MAX_NODES + [Answer.SKIPPED] * 2
+
+
+def test_the_pods_of_a_node_that_is_drained_or_not_there_are_not_read(world: World):
+    for request, claim in [(Request(KEY, drain_over=True), nodeclaim()), (Request(KEY), nodeclaim(node=None))]:
+        world.clusters.claims["cluster-a"] = [claim]
+        view = world.look(request).kubernetes
+        assert view is not None
+        assert (view.pods_answer, view.pods_left) == (Answer.SKIPPED, None)
+        assert view.pods_reason
+    assert "pods" not in world.clusters.faults.calls
+
+
+class TestWhere:
+    def test_ec2s_tag_says_which_cluster_to_ask(self, world: World):
+        world.clusters.claims = {"cluster-a": [], "cluster-b": [nodeclaim()]}
+        world.instances.views[OUR] = ec2(cluster="cluster-b")
+        view = world.look().kubernetes
+
+        assert view is not None
+        assert (view.answer, view.cluster) == (Answer.OK, "cluster-b")
+        assert world.clusters.faults.calls.count("nodeclaims") == 1
+
+    def test_without_a_tag_every_cluster_is_asked_and_absence_belongs_to_none(self, world: World):
+        world.clusters.claims = {"cluster-a": [], "cluster-b": []}
+        world.instances.views[OUR] = ec2(cluster=None)
+        view = world.look().kubernetes
+
+        assert view is not None
+        assert (view.answer, view.cluster) == (Answer.NOT_FOUND, None)
+
+    @pytest.mark.parametrize("broken", [0, 1])
+    def test_absence_is_no_answer_while_one_cluster_gave_none(self, world: World, broken: int):
+        world.clusters.claims = {"cluster-a": [], "cluster-b": []}
+        world.instances.views[OUR] = ec2(cluster=None)
+        world.clusters.faults.fail("nodeclaims", *[None] * broken, Unavailable("down"))
+        view = world.look().kubernetes
+
+        assert view is not None
+        assert view.answer is Answer.ERROR
+
+    @pytest.mark.parametrize("broken", [0, 1])
+    def test_a_nodeclaim_found_outranks_a_cluster_that_gave_no_answer(self, world: World, broken: int):
+        names = ["cluster-a", "cluster-b"]
+        world.clusters.claims = {name: [nodeclaim()] if index != broken else [] for index, name in enumerate(names)}
+        world.instances.views[OUR] = ec2(cluster=None)
+        world.clusters.faults.fail("nodeclaims", *[None] * broken, Unavailable("down"))
+        view = world.look().kubernetes
+
+        assert view is not None
+        assert (view.answer, view.cluster) == (Answer.OK, names[1 - broken])
+
+    def test_not_here_says_nothing_about_clusters_that_cannot_be_reached(self, world: World):
+        world.clusters.claims["cluster-a"] = []
+        world.instances.views[OUR] = ec2(cluster=None)
+        view = world.look(elsewhere=("cluster-b",)).kubernetes
+
+        assert view is not None
+        assert (view.answer, view.reason) == (Answer.SKIPPED, "not in cluster-a; cluster-b cannot be reached")
+
+    def test_a_cluster_out_of_reach_is_named_and_not_asked(self, world: World):
+        seen = world.look(Request(KEY, cluster="cluster-b"), elsewhere=("cluster-b",))
+
+        assert seen.kubernetes is not None
+        assert (seen.kubernetes.answer, seen.kubernetes.cluster) == (Answer.SKIPPED, "cluster-b")
+        assert (seen.queue, world.clusters.faults.calls) == (None, [])
+
+    def test_a_function_that_reaches_no_cluster_says_so(self, world: World):
+        world.clusters.claims.clear()
+        world.instances.views[OUR] = ec2(cluster=None)
+        view = world.look().kubernetes
+
+        assert view is not None
+        assert (view.answer, view.reason) == (Answer.SKIPPED, "this function reaches no cluster")
+
+
+class TestBlockers:
+    def blockers(self, world: World, *pods, seconds: float = 20, deadline: float | None = 120) -> tuple[Blocker, ...]:
+        world.clusters.bound[NODE] = pods
+        view = world.look(Request(KEY, deadline=None if deadline is None else at(deadline)), seconds=seconds).kubernetes
+        assert view is not None
+        assert view.pods_answer is Answer.OK
+        return view.blockers
+
+    def test_do_not_disrupt_comes_before_a_budget_and_a_budget_before_the_grace(self, world: World):
+        world.clusters.budgets["cluster-a"] = [budget(0, {"matchLabels": {"app": "api"}})]
+        free = {"app": "web"}
+        found = self.blockers(
+            world,
+            pod("a", do_not_disrupt="true", grace=600),
+            pod("b", grace=600),
+            pod("c", grace=600, labels=free),
+            pod("d", labels=free),
+        )
+
+        assert [(item.pod, item.reason) for item in found] == [
+            ("a", BlockerReason.DO_NOT_DISRUPT),
+            ("b", BlockerReason.PDB),
+            ("c", BlockerReason.GRACE_PERIOD),
+        ]
+        assert found[0] == Blocker(
+            "shop", "a", BlockerReason.DO_NOT_DISRUPT, "karpenter.sh/do-not-disrupt=true", "ReplicaSet/api-7d9"
+        )
+        assert found[1].detail == "PodDisruptionBudget api allows 0 disruptions"
+        assert found[2].detail == "terminationGracePeriodSeconds 600"
+
+    @pytest.mark.parametrize(
+        ("grace", "deleted", "seconds", "held"),
+        [
+            (100, None, 20, False),  # 100 s are left, and it takes no longer
+            (101, None, 20, True),
+            (115, 5, 60, False),  # it began to leave at 5 s, and has until 120 s
+            (116, 5, 60, True),
+            (30, 5, 135, False),  # the deadline is over: it had 115 s
+            (30, None, 135, True),
+            (30, 100, 135, True),
+        ],
+    )
+    def test_a_grace_is_too_long_for_the_time_from_the_drains_beginning_to_the_deadline(
+        self, world: World, grace: int, deleted: float | None, seconds: float, held: bool
+    ):
+        world.clusters.claims["cluster-a"] = [nodeclaim(deleted=deleted)]
+
+        assert bool(self.blockers(world, pod(grace=grace), seconds=seconds)) is held
+
+    def test_without_a_deadline_no_grace_is_too_long(self, world: World):
+        assert self.blockers(world, pod(grace=10**9), deadline=None) == ()
+
+    def test_pods_that_no_drain_moves_are_neither_counted_nor_named(self, world: World):
+        world.clusters.bound[NODE] = [
+            pod("ds", owner_kind="DaemonSet", do_not_disrupt="true"),
+            pod("done", finished=True),
+            pod("static", mirror=True),
+            pod("stays", tolerates_disruption=True),
+            pod("left", grace=45),
+        ]
+        view = world.look().kubernetes
+
+        assert view is not None
+        assert (view.pods_left, view.longest_grace, view.blockers) == (1, 45, ())
+
+    def test_without_pods_no_budgets_are_read(self, world: World):
+        world.look()
+
+        assert "disruption_budgets" not in world.clusters.faults.calls
+
+    def test_of_many_blockers_twenty_are_named_and_the_others_counted(self, world: World):
+        world.clusters.bound[NODE] = [pod(f"pod-{number}", do_not_disrupt="true") for number in range(33)]
+        view = world.look().kubernetes
+
+        assert view is not None
+        assert (len(view.blockers), view.blockers_unnamed, view.pods_left) == (MAX_BLOCKERS, 13, 33)
+
+
+def test_the_queue_of_a_cluster_is_asked_by_its_name():
+    queues = FakeQueues()
+    queues.views["cluster-b"] = queue(7)
+
+    assert queue_of("cluster-b", queues) == queue(7)
