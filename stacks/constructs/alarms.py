@@ -56,13 +56,6 @@ class Urgency(StrEnum):
     WARNING = "WARNING"
 
 
-class Missing(StrEnum):
-    """What no data means to an alarm."""
-
-    FINE = "notBreaching"
-    BAD = "breaching"
-
-
 @dataclass(frozen=True, slots=True)
 class Alarms:
     """Makes alarms that notify `topic`."""
@@ -81,7 +74,17 @@ class Alarms:
         urgency: Urgency = Urgency.WARNING,
     ) -> None:
         """Fires when one minute's value is above `limit`; no data is fine."""
-        self._alarm(scope, construct_id, metric, limit, says, runbook, urgency, Missing.FINE)
+        alarm = aws_cloudwatch.Alarm(
+            scope,
+            construct_id,
+            metric=metric,
+            threshold=limit,
+            comparison_operator=aws_cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            evaluation_periods=1,
+            treat_missing_data=aws_cloudwatch.TreatMissingData.NOT_BREACHING,
+            alarm_description=_description(urgency, says, runbook),
+        )
+        alarm.add_alarm_action(aws_cloudwatch_actions.SnsAction(self.topic))
 
     def silent(
         self,
@@ -92,10 +95,19 @@ class Alarms:
         minutes: int,
         says: str,
         runbook: Runbook,
-        urgency: Urgency = Urgency.PAGE,
     ) -> None:
         """Fires when the metric was zero, or not there, for so many minutes on end."""
-        self._alarm(scope, construct_id, metric, 1, says, runbook, urgency, Missing.BAD, minutes=minutes)
+        alarm = aws_cloudwatch.Alarm(
+            scope,
+            construct_id,
+            metric=metric,
+            threshold=1,
+            comparison_operator=aws_cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            evaluation_periods=minutes,
+            treat_missing_data=aws_cloudwatch.TreatMissingData.BREACHING,
+            alarm_description=_description(Urgency.PAGE, says, runbook),
+        )
+        alarm.add_alarm_action(aws_cloudwatch_actions.SnsAction(self.topic))
 
     def queue_age(
         self,
@@ -240,37 +252,9 @@ class Alarms:
             urgency=Urgency.PAGE,
         )
 
-    def _alarm(
-        self,
-        scope: Construct,
-        construct_id: str,
-        metric: aws_cloudwatch.IMetric,
-        threshold: float,
-        says: str,
-        runbook: Runbook,
-        urgency: Urgency,
-        missing: Missing,
-        *,
-        minutes: int = 1,
-    ) -> None:
-        operators = aws_cloudwatch.ComparisonOperator
-        alarm = aws_cloudwatch.Alarm(
-            scope,
-            construct_id,
-            metric=metric,
-            threshold=threshold,
-            comparison_operator=(
-                operators.LESS_THAN_THRESHOLD if missing is Missing.BAD else operators.GREATER_THAN_THRESHOLD
-            ),
-            evaluation_periods=minutes,
-            treat_missing_data=(
-                aws_cloudwatch.TreatMissingData.BREACHING
-                if missing is Missing.BAD
-                else aws_cloudwatch.TreatMissingData.NOT_BREACHING
-            ),
-            alarm_description=f"{urgency}: {says} See docs/runbook.md#{runbook}",
-        )
-        alarm.add_alarm_action(aws_cloudwatch_actions.SnsAction(self.topic))
+
+def _description(urgency: Urgency, says: str, runbook: Runbook) -> str:
+    return f"{urgency}: {says} See docs/runbook.md#{runbook}"
 
 
 def _own_metric(name: str, service: str, statistic: str) -> aws_cloudwatch.Metric:

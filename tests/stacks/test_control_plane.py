@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.alerts.deliver import LEASE
+from holdfast.render.rbac import render_rbac
 from holdfast.runtime.settings import (
     IngestSettings,
     JudgeSettings,
@@ -18,6 +19,7 @@ from holdfast.runtime.settings import (
 )
 from stacks.constructs.alarms import Runbook
 from stacks.features.alerts import NOTIFIER_TIMEOUT
+from stacks.features.interruption import KUBERNETES_GROUP
 from tests.stacks.templates import ACCOUNT, ROOT, Assembly, Resource, network, of_type, one
 
 SETTINGS: dict[str, type[Settings]] = {
@@ -236,6 +238,10 @@ def test_judges_get_a_kubernetes_group_and_nothing_else(wide: Assembly):
         assert not entry.keys() & {"AccessPolicies", "Username"}
         role = entry["PrincipalArn"]["Fn::GetAtt"][0]
         assert role.startswith("AuditJudge")
+
+
+def test_the_group_is_the_one_that_the_rendered_rbac_binds():
+    assert f"name: {KUBERNETES_GROUP}\n" in render_rbac().replace('"', "")
 
 
 def test_in_config_map_mode_the_row_of_aws_auth_is_printed(wide: Assembly):
