@@ -13,9 +13,11 @@ from holdfast.alerts.alert import Alert, Severity
 from holdfast.times import format_time
 
 HEADER = 150
-SECTION = 2900
-FIELD = 600
+SECTION = 2000
+FIELD = 500
 FIELDS = 10
+FOOTER = 500
+"""Together these stay below the limit for all blocks, however long an alert's texts are."""
 
 _MARKS: Final[Mapping[Severity, str]] = {
     Severity.PAGE: ":rotating_light:",
@@ -47,7 +49,7 @@ def slack_payload(alert: Alert, *, runbook_url: str | None = None) -> Mapping[st
     blocks.append(
         {
             "type": "context",
-            "elements": [{"type": "mrkdwn", "text": _cut(_footer(alert, runbook_url), SECTION)}],
+            "elements": [{"type": "mrkdwn", "text": _cut(_footer(alert, runbook_url), FOOTER)}],
         }
     )
     return {"text": _cut(escape(f"{alert.title}{where}: {alert.what}"), SECTION), "blocks": blocks}
@@ -86,4 +88,10 @@ def _footer(alert: Alert, runbook_url: str | None) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    """At most `limit` characters of `text`, with no half of a `&lt;` at the end and nothing that UTF-8 cannot say."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    if len(text) <= limit:
+        return text
+    kept = text[: limit - 1]
+    start = kept.rfind("&", limit - 5)
+    return f"{kept if start < 0 or ';' in kept[start:] else kept[:start]}…"

@@ -1,0 +1,215 @@
+"""Telling the outbox: one at a time, in order, never losing an alert, and never being held up by one."""
+
+from datetime import timedelta
+
+import pytest
+
+from holdfast.alerts.deliver import LEASE, MAX_MESSAGES, RETRY_AFTER, DeliverResult, deliver
+from holdfast.errors import Unavailable
+from holdfast.ports import Delivery, DeliveryStatus, Lease
+from tests.builders import W, alert
+from tests.fakes import Clock, FakeMessenger, FakeOutbox, FakeWakeups, Faults, Killed, Shelf
+
+MINUTE = timedelta(minutes=1)
+OK = Delivery(DeliveryStatus.DELIVERED)
+
+
+class Desk:
+    def __init__(self, *ids: str) -> None:
+        self.clock, self.faults, self.shelf = Clock(W), Faults(), Shelf()
+        self.outbox = FakeOutbox(self.shelf, self.faults)
+        self.messenger = FakeMessenger(self.faults)
+        self.wakeups = FakeWakeups(self.clock, self.faults)
+        self.pauses: list[timedelta] = []
+        for name in ids:
+            self.shelf.put(alert(name), self.clock())
+            self.clock.forward(timedelta(seconds=1))
+
+    def deliver(self, *ids: str, until: timedelta = MINUTE, owner: str = "one") -> DeliverResult:
+        return deliver(
+            ids,
+            owner=owner,
+            clock=self.clock,
+            until=self.clock() + until,
+            outbox=self.outbox,
+            messenger=self.messenger,
+            wakeups=self.wakeups,
+            pause=self.pause,
+        )
+
+    def pause(self, wait: timedelta) -> None:
+        self.pauses.append(wait)
+        self.clock.forward(wait)
+
+    def posted(self) -> list[str]:
+        return [
+            payload["text"].removeprefix("title of ").split(":")[0].split("\n")[0] for payload in self.messenger.posted
+        ]
+
+
+def test_an_empty_outbox_is_told_to_nobody():
+    desk = Desk()
+
+    assert desk.deliver() == DeliverResult((), 0)
+    assert (desk.messenger.posted, desk.wakeups.sent) == ([], [])
+
+
+def test_alerts_are_told_oldest_first_a_second_apart_and_once():
+    desk = Desk("a", "b", "c")
+
+    assert desk.deliver() == DeliverResult(("a", "b", "c"), 0)
+    assert desk.posted() == ["a", "b", "c"]
+    assert desk.pauses == [timedelta(seconds=1)] * 2
+    assert desk.deliver() == DeliverResult((), 0)
+
+
+def test_what_the_wake_up_named_is_told_first():
+    desk = Desk("a", "b", "c")
+    desk.deliver("c")
+
+    assert desk.posted() == ["c", "a", "b"]
+
+
+def test_the_lease_is_given_back():
+    desk = Desk("a")
+    desk.deliver()
+
+    assert isinstance(desk.outbox.acquire("two", now=desk.clock(), lifetime=LEASE), Lease)
+
+
+def test_who_finds_another_at_work_asks_to_be_woken_when_the_lease_ends():
+    desk = Desk("a")
+    desk.outbox.acquire("other", now=desk.clock(), lifetime=LEASE)
+    result = desk.deliver("a")
+
+    assert (result.told, desk.posted()) == ((), [])
+    assert result.problem is not None
+    assert desk.wakeups.sent == [(("a",), LEASE)]
+
+
+def test_a_full_load_is_told_in_several_turns():
+    desk = Desk(*(f"{number:02}" for number in range(MAX_MESSAGES + 5)))
+    first = desk.deliver(until=timedelta(minutes=5))
+
+    assert (len(first.told), first.problem) == (MAX_MESSAGES, None)
+    assert first.waiting >= 1
+    assert desk.wakeups.sent == [((), timedelta(0))]
+    assert len(desk.deliver(until=timedelta(minutes=5)).told) == 5
+    assert desk.posted() == sorted(desk.posted())
+
+
+def test_the_function_stops_before_its_time_is_over_and_asks_to_go_on():
+    desk = Desk("a", "b", "c")
+    result = desk.deliver(until=timedelta(seconds=9))
+
+    assert (result.told, result.waiting) == (("a", "b"), 1)
+    assert desk.wakeups.sent == [((), timedelta(0))]
+
+
+def test_without_time_nothing_is_told():
+    desk = Desk("a")
+
+    assert desk.deliver(until=timedelta(seconds=1)) == DeliverResult((), 1)
+    assert desk.wakeups.sent == [((), timedelta(0))]
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "wait"),
+    [
+        (None, RETRY_AFTER),
+        (30, timedelta(seconds=30)),
+        (0, timedelta(seconds=1)),
+        (7200, timedelta(minutes=15)),  # SQS delays a wake-up by no more
+    ],
+)
+def test_a_full_webhook_is_left_alone_for_as_long_as_it_asks(retry_after: float | None, wait: timedelta):
+    desk = Desk("a", "b")
+    desk.messenger.outcomes.extend([OK, Delivery(DeliveryStatus.RETRY, "429", retry_after)])
+    result = desk.deliver()
+
+    assert result == DeliverResult(("a",), 1, "429")
+    assert desk.wakeups.sent == [((), wait)]
+    desk.clock.forward(wait - timedelta(seconds=0.5))
+    assert desk.deliver("b").told == ()
+    desk.clock.forward(timedelta(seconds=0.5))
+    assert desk.deliver().told == ("b",)
+
+
+def test_nth_534_a_webhook_that_times_out_twice_is_told_once_afterwards():
+    """aws-node-termination-handler#534: a timeout of the webhook lost the notice."""
+    desk = Desk("a")
+    for _ in range(2):
+        desk.messenger.outcomes.append(Delivery(DeliveryStatus.RETRY, "timeout"))
+        assert desk.deliver().told == ()
+        desk.clock.forward(RETRY_AFTER)
+
+    assert desk.deliver().told == ("a",)
+    assert desk.posted() == ["a"]
+    assert desk.outbox.oldest() is None
+
+
+def test_refused_blocks_are_told_as_plain_text():
+    desk = Desk("a")
+    desk.messenger.outcomes.append(Delivery(DeliveryStatus.REFUSED, "invalid_blocks"))
+
+    assert desk.deliver() == DeliverResult(("a",), 0)
+    assert [("blocks" in payload) for payload in desk.messenger.offered] == [True, False]
+
+
+def test_one_alert_that_nobody_takes_holds_up_no_other():
+    desk = Desk("a", "b", "c")
+    refused = Delivery(DeliveryStatus.REFUSED, "no_text")
+    desk.messenger.outcomes.extend([refused, refused])
+    result = desk.deliver()
+
+    assert (result.told, result.waiting, result.undeliverable) == (("b", "c"), 1, True)
+    assert result.problem == "a was refused, as plain text too: no_text"
+    assert desk.wakeups.sent == []  # the sweeper asks again; a wake-up now would spin
+
+
+def test_a_webhook_that_is_gone_keeps_everything_waiting_and_says_so():
+    desk = Desk("a", "b")
+    desk.messenger.outcomes.append(Delivery(DeliveryStatus.REVOKED, "no_service"))
+
+    assert desk.deliver() == DeliverResult((), 2, "no_service", undeliverable=True)
+    assert desk.wakeups.sent == [((), RETRY_AFTER)]
+
+
+def test_an_outage_of_the_outbox_fails_loudly_and_gives_the_lease_back():
+    desk = Desk("a", "b")
+    desk.faults.fail("mark_told", None, Unavailable("down"))
+
+    with pytest.raises(Unavailable):
+        desk.deliver()
+    assert desk.deliver().told == ("b",)
+    assert desk.posted() == ["a", "b", "b"]
+
+
+CALLS = ["acquire", "pending", "post", "mark_told", "post", "mark_told", "release"]
+
+
+@pytest.mark.parametrize("moment", ["kill_before", "kill_after"])
+@pytest.mark.parametrize("call", range(len(CALLS)))
+def test_killed_at_any_call_no_alert_is_lost_and_told_twice_only_between_post_and_mark(call: int, moment: str):
+    desk = Desk("a", "b")
+    setattr(desk.faults, moment, call)
+    with pytest.raises(Killed):
+        desk.deliver()
+    desk.faults.revive()
+    begun = len(desk.faults.calls)
+    desk.clock.forward(LEASE)
+    desk.deliver()
+
+    assert desk.outbox.oldest() is None
+    told = desk.posted()
+    assert sorted(set(told)) == ["a", "b"]
+    between = (CALLS[call], moment) in {("post", "kill_after"), ("mark_told", "kill_before")}
+    assert len(told) == 2 + between
+    assert begun == call + 1
+
+
+def test_the_calls_are_those_that_the_test_above_counts():
+    desk = Desk("a", "b")
+    desk.deliver()
+
+    assert desk.faults.calls == CALLS
