@@ -24,9 +24,12 @@ PARALLEL := -n 2
 
 # The CDK's command line reports to its vendor unless told not to; synth must work without credentials or a network.
 export CDK_DISABLE_CLI_TELEMETRY := true
-export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := true
+# Node 20 works; that its makers have moved on is said by the prerequisites, once.
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
+# Without bytecode on disk every start of the CDK app compiles its library again, for six seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test lint unit adapters stacks sandbox coverage bench synth lock clean prerequisites
 

@@ -30,6 +30,9 @@ SAFE = {
     "no_proxy": ",".join(LOOPBACK),
 }
 
+# The CDK's runtime warns of Node 20 on its way out, below the line that says how the tests went.
+os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20")
+
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("here", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "here")

@@ -52,6 +52,8 @@ case "$major" in
     *)
         if [ "$major" -lt 20 ]; then
             lacks "Node 20" "this is Node $node; the AWS CDK needs 20 or newer (22 or 24 for preference)"
+        elif [ "$major" -lt 22 ]; then
+            found "Node" "$node (works, but has reached its end of life: 22 or 24 for preference)"
         else
             found "Node" "$node"
         fi
