@@ -27,7 +27,7 @@ from holdfast_cli.evidence import Evidence, read_evidence
 from holdfast_cli.judge import Configured, Environment, Judged, inferred, judge_evidence
 from holdfast_cli.output import OutputFormat, OutputOption, console, error_console, plain, print_json
 from holdfast_cli.rejections import print_rejections, rejection_document
-from holdfast_cli.story import print_case, print_cases, print_judged, print_timeline
+from holdfast_cli.story import print_case, print_cases, print_judged, print_timeline, to_the_second
 from stacks.config import load
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def list_command(
     if records:
         print_cases(records, out)
     said = f"{len(records)} case{'' if len(records) == 1 else 's'}" if records else "No case"
-    out.print(plain(f"{said} from {format_time(begin)} to {format_time(end)}.", "dim"))
+    out.print(plain(f"{said} from {to_the_second(begin)} to {to_the_second(end)}.", "dim"))
     if more:
         out.print(plain("There are older ones: raise --limit, or narrow the time.", "yellow"))
 
@@ -318,7 +318,7 @@ def rejected(
     out = console()
     print_rejections(stored, out)
     noun = "body" if len(stored) == 1 else "bodies"
-    out.print(plain(f"{len(stored) or 'No'} {noun} since {format_time(begin)}.", "dim"))
+    out.print(plain(f"{len(stored) or 'No'} {noun} since {to_the_second(begin)}.", "dim"))
 
 
 @app.command("judge")

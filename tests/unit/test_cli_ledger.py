@@ -204,6 +204,8 @@ def test_the_table_fits_80_columns_and_says_when_there_are_older_ones() -> None:
     assert max(map(len, result.stdout.splitlines())) <= 80
     words = " ".join(result.stdout.split())
     assert "CONSUMER_ABSENT" in words
+    assert "2026-09-02T04:10:00Z" in result.stdout
+    assert "i-0a88888888888888b" in result.stdout
     assert "There are older ones" in words
 
 

@@ -250,3 +250,13 @@ def test_every_decision_is_in_the_index_and_has_its_three_parts() -> None:
         assert path.name.startswith(f"{number:04d}-")
         assert f"]({path.name})" in index
         assert anchors(path) >= {"context", "decision", "consequences"}
+
+
+def test_the_readme_makes_the_three_promises() -> None:
+    text = " ".join((ROOT / "README.md").read_text().split())
+    for promise in (
+        "1. In a cluster Holdfast writes only `spec.disruption.budgets`, `spec.limits` and its own annotation on NodePools",
+        "2. Holdfast never reads from Karpenter's queue.",
+        "3. What Holdfast could not find out is shown as unknown, never as fine, never as zero.",
+    ):
+        assert promise in text
