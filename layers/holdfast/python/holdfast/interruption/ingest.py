@@ -143,6 +143,11 @@ def _record(message: Message, batch: _Batch, home: Home, now: datetime, ledger: 
         # A fact of a redelivered message may be one whose first delivery died before it was watched.
         if fact.is_instance and (new or message.receive_count > 1):
             _watch(fact, message, batch, now, ledger)
+        elif fact.kind in WARNINGS:
+            # So may one that was redriven from the dead-letter queue, which counts its deliveries from one again.
+            key = InstanceKey(fact.account, fact.region, fact.subject)
+            if ledger.open_watch(key, fact.at):
+                batch.due[key] = fact.at
     if parsed.rejection is not None:
         alert = poison_alert(parsed.rejection, message, home, now)
         ledger.put_rejection(parsed.rejection, day=message.sent_at or now, message_id=message.id, alert=alert)
