@@ -676,6 +676,21 @@ class TestCauses:
         if reasons:
             assert f"shop/pod-{len(reasons) - 1} (by {reasons[-1]})" in judgement.reason
 
+    def test_pods_read_only_after_the_end_are_a_cause_that_says_so(self):
+        judgement = judged(*self.TAKEN, look(840, SPOT, self.held(BlockerReason.PDB)))
+
+        assert (judgement.verdict, judgement.cause) == (V.RECLAIMED_BEFORE_DRAIN, Cause.BLOCKED_BY_PDB)
+        assert judgement.reason.endswith("It was seen only after the instance had ended.")
+        assert Note.BLOCKERS_SEEN_LATE in judgement.notes
+
+    def test_pods_read_in_the_instances_life_outrank_those_read_later(self):
+        early, late = self.held(BlockerReason.DO_NOT_DISRUPT), self.held(BlockerReason.PDB)
+
+        judgement = judged(*self.TAKEN, look(60, cluster=early), look(840, SPOT, late))
+
+        assert judgement.cause is Cause.BLOCKED_BY_DO_NOT_DISRUPT
+        assert Note.BLOCKERS_SEEN_LATE not in judgement.notes
+
     def test_a_volume_that_does_not_let_go_is_the_cause(self):
         conditions = kube(drained="Unknown").conditions
         detaching = (*conditions, replace(conditions[0], type="VolumesDetached", status="False"))
