@@ -153,7 +153,9 @@ def _due(history: History, now: datetime, scope: Scope) -> Request | None:
         key=history.key,
         cluster=case.cluster,
         deadline=case.deadline,
-        drain_over=case.drained in {Drained.IN_TIME, Drained.LATE} or case.ended_at is not None,
+        # After the end the pods tell less; they are read then only if no earlier look did.
+        drain_over=case.drained in {Drained.IN_TIME, Drained.LATE}
+        or (case.ended_at is not None and case.pods_left is not None),
     )
 
 

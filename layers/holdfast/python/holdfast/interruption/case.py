@@ -109,6 +109,7 @@ class Note(StrEnum):
     UNREADABLE_BY_KARPENTER = "unreadable_by_karpenter"
     SEVERAL_WARNINGS = "several_warnings"
     TIMES_CONTRADICT = "times_contradict"
+    BLOCKERS_SEEN_LATE = "blockers_seen_after_the_end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +353,11 @@ def _case(
         notes.append(Note.REPLAYED)
     queues = [(look.at, look.queue) for look in looks if look.queue is not None and look.queue.answer is Answer.OK]
     last = found[-1][1] if found else None
-    last_with_pods = next((view for _, view in reversed(found) if view.pods_answer is Answer.OK), None)
+    with_pods = [(at, view) for at, view in found if view.pods_answer is Answer.OK]
+    in_life = [(at, view) for at, view in with_pods if ended_at is None or at <= ended_at]
+    last_with_pods = (in_life or with_pods)[-1][1] if with_pods else None
+    if last_with_pods is not None and last_with_pods.blockers and not in_life:
+        notes.append(Note.BLOCKERS_SEEN_LATE)
     detached = last.condition("VolumesDetached") if last is not None else None
     return Case(
         account=first.account,

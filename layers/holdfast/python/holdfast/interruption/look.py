@@ -42,7 +42,7 @@ _CONDITIONS = ("Drained", "VolumesDetached", "InstanceTerminating")
 class Request:
     """An instance to look at. `cluster` is where it is known to belong; `deadline` tells which grace periods are too long.
 
-    `drain_over` spares the pods of a node whose drain is known to be over, or whose instance has ended.
+    `drain_over` spares the pods of a node of which nothing more can be learned.
     """
 
     key: InstanceKey
@@ -165,7 +165,7 @@ def _look_into(
             continue
         view = _view(cluster, claim)
         if member.drain_over or claim.node is None:
-            reason = "the drain is over" if member.drain_over else "the NodeClaim has no node yet"
+            reason = "the drain, or the instance, is over" if member.drain_over else "the NodeClaim has no node yet"
             view = replace(view, pods_answer=Answer.SKIPPED, pods_reason=reason)
         elif nodes_read >= MAX_NODES:
             view = replace(view, pods_answer=Answer.SKIPPED, pods_reason=f"only {MAX_NODES} nodes are read in one look")

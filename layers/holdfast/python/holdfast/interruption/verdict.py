@@ -397,9 +397,14 @@ def _sentence(case: Case, why: str, verdict: Verdict, cause: Cause | None) -> st
     explained = _explain(case, cause)
     if explained:
         parts.append(f" {explained}")
+    if cause in _SEEN_ON_PODS and Note.BLOCKERS_SEEN_LATE in case.notes:
+        parts.append(" It was seen only after the instance had ended.")
     if verdict is _V.INCONCLUSIVE and case.missing:
         parts.append(f" Not known: {'; '.join(case.missing)}.")
     return "".join(parts)
+
+
+_SEEN_ON_PODS = frozenset({Cause.BLOCKED_BY_DO_NOT_DISRUPT, Cause.BLOCKED_BY_PDB, Cause.LONG_POD_GRACE})
 
 
 def _times(case: Case) -> str:
