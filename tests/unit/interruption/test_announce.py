@@ -1,0 +1,155 @@
+"""What people are told of a verdict: what happened, what it means, what to do; and what they are spared."""
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.alerts.alert import Alert, Severity
+from holdfast.interruption.announce import alert_of, told_mark
+from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.verdict import Cause, Verdict
+from tests.builders import (
+    SPOT,
+    at,
+    case_of,
+    ec2,
+    ended,
+    gone,
+    judged,
+    kube,
+    observation,
+    rebalance,
+    warning,
+)
+
+SILENT = {Verdict.FOREIGN, Verdict.NOT_APPLICABLE}
+SEVERITIES = {
+    Verdict.HANDLED_IN_TIME: Severity.INFO,
+    Verdict.HANDLED_FORCED: Severity.WARNING,
+    Verdict.HANDLED_LATE: Severity.WARNING,
+    Verdict.RECLAIMED_BEFORE_DRAIN: Severity.PAGE,
+    Verdict.MISSED: Severity.PAGE,
+    Verdict.UNWARNED: Severity.WARNING,
+    Verdict.NOT_RECLAIMED: Severity.INFO,
+    Verdict.SUPERSEDED: Severity.INFO,
+    Verdict.GHOST: Severity.WARNING,
+    Verdict.INCONCLUSIVE: Severity.WARNING,
+}
+ROWS = (warning(), *ended(121), observation(135, ec2("terminated", SPOT), kube()))
+
+
+def record(verdict: Verdict, cause: Cause | None = None, *rows, **fields) -> CaseRecord:
+    """A final record with that verdict."""
+    case = replace(case_of(*(rows or ROWS)), **fields)
+    judgement = replace(judged(*(rows or ROWS)), verdict=verdict, cause=cause, final=True)
+    return CaseRecord(case, judgement, at(300))
+
+
+def told(verdict: Verdict, cause: Cause | None = None, *, corrects: bool = False, **fields) -> Alert:
+    alert = alert_of(record(verdict, cause, **fields), corrects=corrects)
+    assert alert is not None
+    return alert
+
+
+def test_every_verdict_is_told_or_known_to_be_nobodys_business():
+    assert set(SEVERITIES) | SILENT == set(Verdict)
+
+
+@pytest.mark.parametrize("verdict", SEVERITIES)
+def test_an_alert_says_what_happened_what_it_means_and_what_to_do(verdict: Verdict):
+    alert = told(verdict)
+
+    assert alert.severity is SEVERITIES[verdict]
+    for text in (alert.what, alert.meaning, alert.action):
+        assert text[0].isupper()
+        assert text.endswith(".")
+    assert alert.title.startswith("ip-10-0-11-7 ")
+    assert alert.title[-1].isalpha()
+    assert alert.runbook == verdict.value.lower().replace("_", "-")
+    assert alert.at == at(0)
+    assert alert.source == "111122223333/ap-southeast-1/i-0a11111111111111a/0"
+
+
+@pytest.mark.parametrize("verdict", SILENT)
+def test_foreign_instances_and_ordinary_ends_are_told_to_nobody(verdict: Verdict):
+    assert alert_of(record(verdict), corrects=False) is None
+
+
+def test_what_may_still_change_is_not_told():
+    open_record = record(Verdict.MISSED)
+    unsure = replace(open_record, judgement=replace(open_record.judgement, final=False))
+
+    assert alert_of(unsure, corrects=False) is None
+
+
+@pytest.mark.parametrize("verdict", SEVERITIES)
+def test_a_replay_tells_nothing(verdict: Verdict):
+    assert alert_of(record(verdict, replay=True), corrects=False) is None
+
+
+def test_an_end_without_a_warning_and_without_a_known_reason_is_told_to_nobody():
+    rows = [*ended(0), observation(20, None, gone())]
+
+    assert alert_of(record(Verdict.INCONCLUSIVE, None, *rows), corrects=False) is None
+    assert alert_of(record(Verdict.UNWARNED, None, *rows), corrects=False) is not None
+
+
+def test_a_case_of_which_no_time_is_known_is_told_to_nobody():
+    assert alert_of(record(Verdict.GHOST, None, rebalance(0), rebalance_at=None), corrects=False) is None
+
+
+CAUSES = [Cause.BLOCKED_BY_PDB, Cause.BLOCKED_BY_DO_NOT_DISRUPT, Cause.LONG_POD_GRACE, Cause.LATE_START]
+CAUSES += [Cause.NOT_DELIVERED, Cause.CONSUMER_ABSENT, Cause.UNREADABLE_MESSAGE]
+
+
+def test_a_known_cause_says_what_to_do_about_it():
+    without = {told(verdict).action for verdict in SEVERITIES}
+    actions = {told(Verdict.MISSED, cause).action for cause in CAUSES}
+
+    assert len(actions) == len(CAUSES)
+    assert not actions & without
+
+
+@pytest.mark.parametrize("cause", [Cause.UNKNOWN, Cause.VOLUME_DETACH, Cause.NO_NOTICE_WINDOW])
+def test_other_causes_leave_the_verdicts_advice(cause: Cause):
+    assert told(Verdict.RECLAIMED_BEFORE_DRAIN, cause).action == told(Verdict.RECLAIMED_BEFORE_DRAIN).action
+
+
+def test_a_correction_says_so_in_its_title():
+    assert told(Verdict.MISSED, corrects=True).title == "Corrected: ip-10-0-11-7 missed by Karpenter"
+
+
+def test_without_a_node_the_instance_is_named():
+    assert told(Verdict.MISSED, node=None).title == "i-0a11111111111111a missed by Karpenter"
+
+
+def test_the_fields_name_what_is_known_and_leave_out_the_rest():
+    assert told(Verdict.MISSED, Cause.CONSUMER_ABSENT).fields == (
+        ("Verdict", "MISSED"),
+        ("Cause", "CONSUMER_ABSENT"),
+        ("Cluster", "cluster-a"),
+        ("NodePool", "orders-spot"),
+        ("NodeClaim", "orders-spot-4x7kq"),
+        ("Instance", "i-0a11111111111111a"),
+        ("Type and zone", "c6i.2xlarge ap-southeast-1a"),
+        ("Warned", "2026-09-01T04:10:00Z"),
+    )
+    unknown = dict.fromkeys(("cluster", "nodepool", "nodeclaim", "instance_type", "zone", "warned_at"))
+    assert told(Verdict.MISSED, **unknown).fields == (("Verdict", "MISSED"), ("Instance", "i-0a11111111111111a"))
+
+
+def test_an_alert_is_one_per_case_verdict_and_cause():
+    ids = {
+        told(Verdict.MISSED).id,
+        told(Verdict.MISSED, Cause.UNKNOWN).id,
+        told(Verdict.UNWARNED).id,
+        told(Verdict.MISSED, cycle="2026-09-01T06:10:00Z").id,
+    }
+
+    assert len(ids) == 4
+    assert told(Verdict.MISSED).id == told(Verdict.MISSED, corrects=True).id
+
+
+def test_what_the_watch_remembers_tells_runs_and_verdicts_apart():
+    assert told_mark(0, record(Verdict.MISSED, Cause.UNKNOWN)) == "0/MISSED/UNKNOWN"
+    assert told_mark(1, record(Verdict.UNWARNED)) == "1/UNWARNED/-"

@@ -1,0 +1,224 @@
+"""What went wrong elsewhere, told as one interruption each: the public report, and what Holdfast makes of it."""
+
+from pathlib import Path
+
+from holdfast.interruption.announce import alert_of
+from holdfast.interruption.case import Note
+from holdfast.interruption.event import parse
+from holdfast.interruption.observation import Answer, Condition
+from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.verdict import Cause, Verdict
+from holdfast.karpenter.pods import left_on_node
+from tests.builders import (
+    CONTROLLER,
+    HOME,
+    KEY,
+    SPOT,
+    USER,
+    at,
+    budget,
+    case_of,
+    ec2,
+    ended,
+    gone,
+    judged,
+    kube,
+    message,
+    nodeclaim,
+    notice,
+    observation,
+    pod,
+    rebalance,
+    state_body,
+    terminate_call,
+    warning,
+    warning_body,
+)
+from tests.unit.interruption.plant import Plant
+from tests.unit.interruption.scenarios import blocked, handled, missed, unread
+
+EVENTS = Path(__file__).parents[2] / "events"
+LONG = 3 * 3600
+
+
+def test_karpenter_8160_the_words_forceful_termination_make_no_forced_drain():
+    """karpenter-provider-aws#8160: events of a graceful path say "Forceful Termination" and raised false alarms."""
+    words = (Condition("Drained", "True", "Forceful Termination", at(50)),)
+    judgement = judged(
+        warning(),
+        *ended(55),
+        observation(60, ec2("shutting-down", USER), kube(deleted=5, conditions=words)),
+    )
+
+    assert (judgement.verdict, judgement.cause) == (Verdict.HANDLED_IN_TIME, None)
+
+
+def test_karpenter_8276_a_do_not_disrupt_pod_holds_the_drain_of_a_spot_node():
+    """karpenter-provider-aws#8276 and #3383: the annotation keeps the pod until EC2 takes the machine."""
+    plant = Plant()
+    blocked().play(plant)
+    plant.run(LONG)
+    (record,) = plant.ledger.records[KEY].values()
+
+    assert record.judgement.verdict is Verdict.RECLAIMED_BEFORE_DRAIN
+    assert record.judgement.cause is Cause.BLOCKED_BY_DO_NOT_DISRUPT
+    assert "shop/api-0 (karpenter.sh/do-not-disrupt=true)" in record.judgement.reason
+    assert plant.posted() == [text for text in plant.posted() if "shop/api-0" in text]
+
+
+def test_karpenter_7083_a_claim_deleted_for_another_reason_is_no_interruption():
+    """karpenter-provider-aws#7083: a NodeClaim went, and nobody knew why."""
+    seen = observation(20, ec2("shutting-down", USER), kube(deleted=-60, drained=-10))
+    judgement = judged(terminate_call(0, CONTROLLER), *ended(0), seen)
+
+    assert judgement.verdict is Verdict.NOT_APPLICABLE
+
+
+def test_karpenter_4689_a_node_that_was_gone_four_seconds_after_the_notice_was_handled_in_time():
+    """karpenter-provider-aws#4689: the node went before its replacement was ready; the drain itself was in time."""
+    judgement = judged(
+        warning(),
+        terminate_call(4),
+        *ended(4),
+        observation(1, ec2(), kube(deleted=1, drained="Unknown")),
+        observation(20, ec2("shutting-down", USER), kube(deleted=1, drained=3)),
+    )
+
+    assert judgement.verdict is Verdict.HANDLED_IN_TIME
+
+
+def test_karpenter_4772_a_body_that_karpenter_deletes_is_kept_and_its_node_is_missed():
+    """karpenter-provider-aws#4772: an event was ignored without a log line, malformed text deleted."""
+    plant = Plant()
+    missed(warned=False).play(plant)
+    plant.inbox.clear()
+    plant.arrive(1, message("abcd", id="garbage"))
+    plant.arrive(1, message(warning_body(version="1"), id="unread"))
+    plant.arrive(122, message(state_body("shutting-down", seconds=121), id="end"))
+    plant.run(LONG)
+
+    assert {row.rejection.code for row in plant.ledger.poison.values()} == {"not_json", "unknown_version"}
+    assert plant.verdicts(KEY)["0"] == (Verdict.MISSED, Cause.UNREADABLE_MESSAGE, True)
+    assert len(plant.posted()) == 3
+
+
+def test_karpenter_2802_a_budget_that_allows_nothing_holds_the_drain():
+    """kubernetes-sigs/karpenter#2802 and #2985: a PodDisruptionBudget of 0 beside a single replica."""
+    plant = Plant()
+    blocked(blocked=False).play(plant)
+    plant.clusters.budgets["cluster-a"] = [budget(0, {"matchLabels": {"app": "api"}}, name="api-pdb")]
+    plant.run(LONG)
+    (record,) = plant.ledger.records[KEY].values()
+
+    assert record.judgement.cause is Cause.BLOCKED_BY_PDB
+    assert "shop/api-0 (PodDisruptionBudget api-pdb allows 0 disruptions)" in record.judgement.reason
+
+
+def test_karpenter_655_pods_that_tolerate_the_taint_hold_no_drain():
+    """kubernetes-sigs/karpenter#655: such pods stay, and are not what the drain waited for."""
+    assert left_on_node([pod(tolerates_disruption=True, do_not_disrupt="true")]) == ()
+
+
+def test_nth_307_several_events_for_one_node_are_one_case_and_one_alert():
+    """aws-node-termination-handler#307: two warnings half a minute apart, and a recommendation."""
+    case = case_of(rebalance(-900), warning(), warning(30), observation(60, ec2(), kube(deleted=5, drained=50)))
+    assert (case.warned_at, case.deadline) == (at(0), at(120))
+    assert Note.SEVERAL_WARNINGS in case.notes
+
+    plant = Plant()
+    handled(extra=[(31.0, warning_body(seconds=30))]).play(plant)
+    plant.run(LONG)
+    assert (len(plant.ledger.records[KEY]), len(plant.posted())) == (1, 1)
+
+
+def test_nth_874_a_state_change_alone_is_too_late_and_is_unwarned():
+    """aws-node-termination-handler#874: the state change comes when there is nothing left to drain."""
+    seen = observation(20, ec2("shutting-down", SPOT), kube())
+
+    assert judged(*ended(0), seen).verdict is Verdict.UNWARNED
+
+
+def test_karpenter_source_resources_as_text_are_read_here_and_missed_there():
+    """Karpenter reads `resources` as a list of strings; a plain string fails its parser, which deletes the message."""
+    body = (EVENTS / "capacity_reservation_resources_string.json").read_text()
+    (fact,) = parse(body, HOME).facts
+    after = (fact.at - at(0)).total_seconds() + 120
+    rows = [
+        observation(after + 15, ec2("shutting-down", "Server.InsufficientInstanceCapacity"), kube()),
+        *ended(after, subject=fact.subject),
+    ]
+
+    assert fact.announced == at(after)
+    assert (judged(fact, *rows).verdict, judged(fact, *rows).cause) == (Verdict.MISSED, Cause.UNREADABLE_MESSAGE)
+
+
+def test_karpenter_source_a_closed_notice_drains_a_node_and_is_noted():
+    """Karpenter reads no statusCode: the update that closes a Health notice deletes the NodeClaim too."""
+    day = 2 * 24 * 3600.0
+    closing = notice(day, starts=14 * day, status="closed")
+    drained = observation(day + 60, ec2(), kube(deleted=day + 3, drained=day + 40))
+
+    for rows in ([closing, drained], [notice(starts=14 * day), closing, drained]):
+        assert Note.DRAINED_ON_CLOSED_NOTICE in case_of(*rows).notes
+    assert judged(closing, drained).verdict is Verdict.NOT_APPLICABLE
+    untouched = observation(day + 60, ec2(), kube())
+    assert Note.DRAINED_ON_CLOSED_NOTICE not in case_of(closing, untouched).notes
+
+
+def test_a_drain_on_a_closed_notice_is_seen_by_the_functions_too():
+    plant = Plant(start=1)
+    name = "i-0d11111111111111a"
+    plant.instances.views[name] = ec2()
+    closed = 2 * 24 * 3600 - 2 * 3600 - 10 * 60  # dated two days later, 02:00
+    plant.clusters.claims["cluster-a"] = lambda: [
+        nodeclaim(instance_id=name, deleted=closed + 3 if plant.clock() >= at(closed + 3) else None)
+    ]
+    plant.arrive(closed + 1, message((EVENTS / "health_scheduled_closed_update.json").read_text()))
+    plant.run(7 * 24 * 3600)
+    ((record,),) = (cases.values() for cases in plant.ledger.records.values())
+
+    assert Note.DRAINED_ON_CLOSED_NOTICE in record.case.notes
+    assert (record.judgement.verdict, plant.posted()) == (Verdict.NOT_APPLICABLE, [])
+
+
+def test_karpenter_source_without_a_reader_messages_expire_and_the_cause_is_still_known():
+    """Nobody receives, so the receive count does not rise and the dead-letter queue stays empty."""
+    plant = Plant()
+    missed().play(plant)
+    unread(plant)
+    plant.run(LONG)
+
+    assert plant.verdicts(KEY)["0"] == (Verdict.MISSED, Cause.CONSUMER_ABSENT, True)
+
+
+def test_karpenter_9226_a_nodeclaim_that_outlives_its_instance_is_a_ghost_and_told_once():
+    """karpenter-provider-aws#9226, #8180 and #3562: the NodeClaim is still there ten minutes after the instance."""
+    lingers = observation(900, ec2("terminated", USER), kube(deleted=-10))
+    case = case_of(*ended(0), lingers)
+    record = CaseRecord(case, judged(*ended(0), lingers), at(900))
+
+    assert record.judgement.verdict is Verdict.GHOST
+    alert = alert_of(record, corrects=False)
+    assert alert is not None
+    assert alert.runbook == "ghost"
+
+
+def test_karpenter_5400_a_start_after_half_a_minute_is_a_late_start():
+    """karpenter-provider-aws#5400: with many messages in the queue Karpenter came to this one late."""
+    late = observation(110, ec2(), kube(deleted=45, pods_answer=Answer.OK, pods_left=1))
+
+    assert judged(warning(), *ended(121), late, observation(135, ec2("terminated", SPOT), gone())).cause is (
+        Cause.LATE_START
+    )
+
+
+def test_karpenter_5667_each_of_many_nodes_names_its_own_pod():
+    """karpenter-provider-aws#5667: many Spot losses at once, held by one slow budget."""
+    plant = Plant()
+    for number in range(20):
+        blocked(instance=f"i-{number:017x}", name=f"n{number}").play(plant)
+    plant.run(LONG)
+
+    assert [verdicts["0"][0] for verdicts in plant.outcome()["cases"].values()] == ["RECLAIMED_BEFORE_DRAIN"] * 20
+    assert len(plant.posted()) == 20
+    assert plant.faults.calls.count("nodeclaims") <= 2 * 7 * 2  # two batches of ten at each of seven looks, and room
