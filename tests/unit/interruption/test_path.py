@@ -152,7 +152,7 @@ def test_a_death_at_any_call_leaves_the_ledger_and_the_alerts_as_they_would_have
 def test_a_death_while_the_world_goes_on_may_cost_evidence_and_nothing_else(moment: str):
     """A look that came too late makes a verdict INCONCLUSIVE or its cause unknown; no fact, case or alert is lost."""
     died: set[str] = set()
-    for undisturbed, plant, name in deaths(a_day, moment, of_each=6):
+    for undisturbed, plant, name in deaths(a_day, moment, of_each=4):
         died.add(name)
         outcome, expected = plant.outcome(), undisturbed.outcome()
         for part in ("facts", "poison", "waiting", "open"):

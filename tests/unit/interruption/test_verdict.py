@@ -802,5 +802,27 @@ class TestSentence:
         assert judged(rebalance(0)).reason == ("Nothing announced an interruption and the instance did not end.")
 
 
+class TestCluster:
+    ONE = Scope(HOME, {"cluster-a": Cluster("cluster-a", CONTROLLER)})
+    UNKNOWN_TO_EC2 = observation(20, InstanceView(Answer.NOT_FOUND), gone())
+
+    def test_with_one_cluster_an_instance_that_nobody_knows_is_filed_under_it(self):
+        assert case_of(warning(), self.UNKNOWN_TO_EC2, scope=self.ONE).cluster == "cluster-a"
+        assert case_of(warning(), replace(self.UNKNOWN_TO_EC2, kubernetes=gone(cluster=None))).cluster is None
+
+    def test_a_foreign_instance_is_filed_under_no_cluster(self):
+        foreign = observation(20, ec2(nodepool=None, cluster=None), gone())
+
+        assert case_of(warning(), foreign, scope=self.ONE).cluster is None
+
+    def test_the_cluster_that_holds_the_nodeclaim_outranks_the_tag(self):
+        assert case_of(warning(), observation(20, ec2(cluster="cluster-b"), kube())).cluster == "cluster-a"
+
+
+def test_a_lead_needs_a_warning_and_a_recommendation():
+    assert [case_of(*rows).rebalance_lead for rows in ([warning()], [rebalance(0)])] == [None, None]
+    assert case_of(warning(), rebalance(60)).rebalance_lead == -(at(60) - at(0))
+
+
 def test_another_home_makes_the_instance_foreign():
     assert verdict(warning(), scope=Scope(Home("111122223333", "eu-central-1"), {})) is V.FOREIGN

@@ -619,18 +619,17 @@ def _force_possible(
     if any(grace < SHORT_GRACE.total_seconds() for grace in graces):
         return True
     annotated = min((view.termination_at for _, view in found if view.termination_at is not None), default=None)
-    if annotated is None and (not graces or began is None):
+    if annotated is not None:
+        origin, grace = annotated, 0
+    elif graces and began is not None:
+        origin, grace = began, min(graces)
+    else:
         return False
     longest = _longest_grace(view for _, view in found)
     if ended_at is None or longest is None:
         return True
     # In seconds, because a pod may ask for a grace of centuries: no calendar holds that.
-    left = -longest - TOLERANCE.total_seconds()
-    if annotated is not None:
-        left += (annotated - ended_at).total_seconds()
-    elif began is not None:
-        left += (began - ended_at).total_seconds() + min(graces)
-    return left <= 0
+    return (origin - ended_at).total_seconds() + grace - longest <= TOLERANCE.total_seconds()
 
 
 def _forced(
