@@ -13,6 +13,7 @@ SANDBOX_LOCK := cli/holdfast_cli/sandbox/requirements.txt
 PYTHON_LOCKED := .venv/.locked
 PYTHON_READY := .venv/.ready
 NODE_READY := node_modules/.ready
+SANDBOX_READY := build/.sandbox-ready
 
 # The packages that decide things. They are pure, so there is no excuse for a line that no test reaches.
 CAPABILITIES := interruption alerts karpenter render
@@ -36,7 +37,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: $(PYTHON_READY) $(NODE_READY) ## install everything into this folder
+setup: $(PYTHON_READY) $(NODE_READY) $(SANDBOX_READY) ## install everything into this folder
 
 demo: setup ## play a day of interruptions in the embedded AWS: no account, no cluster
 	$(BIN)/holdfast sandbox demo
@@ -62,7 +63,7 @@ stacks: $(PYTHON_READY) $(NODE_READY) ## templates, permissions, layers
 	@echo "== Tests: stacks"
 	$(PYTEST) $(PARALLEL) tests/stacks
 
-sandbox: $(PYTHON_READY) $(NODE_READY) ## the deployed product in the embedded AWS
+sandbox: setup ## the deployed product in the embedded AWS
 	@echo "== Tests: sandbox"
 	$(PYTEST) tests/sandbox
 
@@ -76,7 +77,7 @@ coverage: ## the figures of the last run, and the floor for the packages that de
 bench: $(PYTHON_READY) ## measure the speed budgets; writes build/bench.json
 	$(BIN)/python -m tests.bench
 
-synth: setup ## the CloudFormation templates, into cdk.out; needs no account
+synth: $(PYTHON_READY) $(NODE_READY) ## the CloudFormation templates, into cdk.out; needs no account
 	AWS_EC2_METADATA_DISABLED=true node_modules/.bin/cdk synth --quiet --no-notices
 	@ls cdk.out/*.template.json
 
@@ -116,3 +117,11 @@ $(NODE_READY): package.json package-lock.json | prerequisites
 	@echo "== AWS CDK command line in node_modules"
 	@npm ci --no-audit --no-fund
 	@touch $@
+
+# What the first start of the sandbox would else do while somebody waits for it. Both are kept and known by their content.
+$(SANDBOX_READY): $(PYTHON_READY) $(SANDBOX_LOCK) layers/dependencies/requirements.txt layers/dependencies/prune.txt
+	@echo "== The sandbox's AWS, and the functions' dependency layer for this machine"
+	@$(BIN)/python -c 'from holdfast_cli.sandbox import ministack_environment as aws; \
+		aws.ensure(aws.default_environment(), progress=print)'
+	@$(BIN)/python -c 'from stacks import bundling; bundling.built_dependencies(bundling.host_architecture())'
+	@mkdir -p $(@D) && touch $@
