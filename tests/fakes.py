@@ -318,11 +318,13 @@ class FakeClusters(_Fake):
     def nodeclaims(self, cluster: str) -> Sequence[NodeClaim]:
         if cluster not in self.claims:
             raise NotFound(f"{cluster} serves no NodeClaims")
-        return _now(self.claims[cluster])
+        found: Sequence[NodeClaim] = _now(self.claims[cluster])
+        return found
 
     @outside
     def pods(self, cluster: str, node: str) -> Sequence[Pod]:
-        return _now(self.bound.get((cluster, node), ()))
+        found: Sequence[Pod] = _now(self.bound.get((cluster, node), ()))
+        return found
 
     @outside
     def disruption_budgets(self, cluster: str) -> Sequence[PodDisruptionBudget]:
@@ -338,7 +340,8 @@ class FakeQueues(_Fake):
 
     @outside
     def depths(self, cluster: str) -> QueueView:
-        return _now(self.views.get(cluster, QueueView(Answer.OK, "", 0, 0, 0, 0)))
+        view: QueueView = _now(self.views.get(cluster, QueueView(Answer.OK, "", 0, 0, 0, 0)))
+        return view
 
 
 class FakeMessenger(_Fake):
