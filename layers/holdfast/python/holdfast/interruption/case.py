@@ -221,7 +221,7 @@ def _distinct(facts: Iterable[Fact]) -> list[Fact]:
     first: dict[tuple[str, str, str], Fact] = {}
     for fact in sorted((fact for fact in facts if fact.is_instance), key=_fact_order):
         first.setdefault((fact.kind, fact.event_id, fact.subject), fact)
-    return sorted(first.values(), key=_fact_order)
+    return list(first.values())
 
 
 def _fact_order(fact: Fact) -> tuple[datetime, str, str, bool, str]:
