@@ -302,6 +302,21 @@ class TestRestarts:
 
         assert set(plant.verdicts(KEY)) == {"2026-09-01T04:00:00Z"}
 
+    def test_a_case_that_gets_its_launch_time_after_it_was_told_is_not_told_again(self):
+        plant = Plant(start=60)
+        plant.clusters.claims["cluster-a"] = [nodeclaim(deleted=5, drained=50)]
+        plant.faults.fail("describe", Unavailable("down"))
+        plant.ingest(message(warning_body(action="stop")))
+        plant.audit(LOOK)
+        plant.deliver()
+        assert set(plant.verdicts(KEY)) == {"0"}
+        plant.instances.views[OUR] = ec2("stopping", SPOT, launched_at=at(-600))
+        plant.arrive(131, message(state_body("stopping", seconds=130), id="m-2"))
+        plant.run(LONG)
+
+        assert plant.verdicts(KEY) == {"2026-09-01T04:00:00Z": ("HANDLED_IN_TIME", None, True)}
+        assert len(plant.posted()) == 1
+
 
 class TestHealth:
     def test_karpenter_7017_a_notice_two_weeks_ahead_is_handled_now(self):
