@@ -188,6 +188,7 @@ class TestUnwarned:
             (ec2("shutting-down", SPOT), True),
             (ec2("shutting-down", "Server.InternalError"), True),
             (ec2("shutting-down", None), True),  # not there yet: it may still become one
+            (ec2("shutting-down", "Server.InsufficientInstanceCapacity"), False),
             (ec2("shutting-down", USER), False),
             (ec2("shutting-down", "Client.InstanceInitiatedShutdown"), False),
             (ec2("shutting-down", SPOT, nodepool=None), False),

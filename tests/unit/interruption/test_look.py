@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.adapters.documents import dump
 from holdfast.errors import Denied, HoldfastError, InvalidDocument, NotFound, Throttled, Unavailable
 from holdfast.interruption.look import MAX_NODES, Request, describe, look_at, queue_of
 from holdfast.interruption.observation import MAX_BLOCKERS, Answer, Blocker, BlockerReason, Condition, Observation
@@ -317,6 +318,22 @@ class TestBlockers:
         world.look()
 
         assert "disruption_budgets" not in world.clusters.faults.calls
+
+    def test_an_observation_of_the_longest_names_stays_under_16_kb(self, world: World):
+        """Kubernetes allows 63 characters in a namespace and 253 in the names of pods and budgets."""
+        namespace, selector = "n" * 63, {"matchLabels": {}}
+        world.clusters.bound[NODE] = [
+            pod("p" * 249 + f"{number:04}", namespace=namespace, owner=f"ReplicaSet/{'r' * 253}")
+            for number in range(30)
+        ]
+        world.clusters.budgets["cluster-a"] = [budget(0, selector, namespace=namespace, name="b" * 253)]
+        look = world.look()
+
+        view = look.kubernetes
+        assert view is not None
+        assert len(view.blockers) + view.blockers_unnamed == 30
+        assert len(view.blockers) >= 10
+        assert len(dump(look)) < 16 * 1024
 
     def test_of_many_blockers_twenty_are_named_and_the_others_counted(self, world: World):
         world.clusters.bound[NODE] = [pod(f"pod-{number}", do_not_disrupt="true") for number in range(33)]

@@ -159,6 +159,12 @@ class TestPrecedence:
         assert (early.verdict, early.final) == (V.INCONCLUSIVE, False)
         assert (late.verdict, late.final) == (V.UNWARNED, True)
 
+    def test_a_launch_that_found_no_capacity_is_no_interruption(self):
+        """The instance goes from pending to terminated and never held a pod."""
+        judgement = judged(state("pending", -1), *ended(0), look(20, "Server.InsufficientInstanceCapacity"), now=900)
+
+        assert (judgement.verdict, judgement.final) == (V.NOT_APPLICABLE, True)
+
     def test_a_warning_that_came_late_takes_unwarned_back(self):
         rows = [*ended(121), UNTOUCHED, look(300, SPOT)]
 

@@ -38,12 +38,14 @@ class AuditResult:
     """What became of a batch of looks.
 
     `failed` maps instances to the reason why their message has to come back; `judged` are the case rows that changed;
-    `told` the alerts put into the outbox; `blind` what EC2 or a cluster would not answer; `problems` are failures that
+    `decided` are those of them that this run stored as final and that were not final before, so that among all runs
+    each is decided in one; `told` the alerts put into the outbox; `blind` what EC2 or a cluster would not answer; `problems` are failures that
     need no redelivery, since the sweeper heals them.
     """
 
     failed: Mapping[InstanceKey, str]
     judged: tuple[CaseRecord, ...]
+    decided: tuple[CaseRecord, ...]
     looked: int
     told: tuple[str, ...]
     blind: tuple[str, ...]
@@ -92,6 +94,7 @@ def audit(
         except HoldfastError as error:
             failed |= {look.key: f"forwarding the look to {look.cluster}'s network: {error}" for look in forwarded}
     judged: list[CaseRecord] = []
+    decided: list[CaseRecord] = []
     told: list[str] = []
     ahead: list[Look] = []
     for key, history in histories.items():
@@ -112,12 +115,13 @@ def audit(
             # Somebody else's message for the same look: whoever stored it also sent what follows.
             continue
         judged.extend(outcome.records)
+        decided.extend(_newly_final(outcome.records, history))
         told.extend(alert.id for alert in outcome.alerts)
         if outcome.watch.due_at is not None:
             ahead.append(Look(key, outcome.watch.due_at, outcome.watch.cluster))
     _send(ahead, told, now, looks, wakeups, problems)
     blind = tuple(reason for key, look in seen.items() for reason in _silence(key, look))
-    return AuditResult(failed, tuple(judged), len(seen), tuple(told), blind, tuple(problems))
+    return AuditResult(failed, tuple(judged), tuple(decided), len(seen), tuple(told), blind, tuple(problems))
 
 
 def _send(
@@ -213,6 +217,11 @@ def _judge(history: History, watch: Watch, seen: Observation | None, now: dateti
         tuple(alerts),
         changed,
     )
+
+
+def _newly_final(records: Sequence[CaseRecord], history: History) -> list[CaseRecord]:
+    closed = {record.case.cycle for record in history.records if record.judgement.final}
+    return [record for record in records if record.judgement.final and record.case.cycle not in closed]
 
 
 def _record(case: Case, now: datetime, *, live: bool) -> CaseRecord:

@@ -40,6 +40,9 @@ RUNNING_AFTER = timedelta(seconds=480)
 SHORT_GRACE = timedelta(seconds=120)
 """A terminationGracePeriod below the notice lets Karpenter cut pods off before EC2 does."""
 
+NEVER_RAN = "Server.InsufficientInstanceCapacity"
+"""StateReason of an instance whose launch failed (EC2 guide, instance terminates immediately): no interruption."""
+
 FIRST_CYCLE = "0"
 
 _STANDING = frozenset({BlockerReason.PDB, BlockerReason.DO_NOT_DISRUPT})
@@ -269,7 +272,7 @@ def _case(
     warnings = [fact for fact in facts if fact.kind in WARNINGS and fact.status != "closed"]
     closings = [fact for fact in facts if fact.kind is Kind.SCHEDULED_CHANGE and fact.status == "closed"]
     warning = _governing(warnings, closings)
-    deadline = _deadline(warning)
+    deadline = deadline_of(warning)
     over_at = None if deadline is None else deadline + RUNNING_AFTER
     notes: list[Note] = []
     if len(warnings) > 1 and warnings[-1].at != warnings[0].at:
@@ -415,11 +418,11 @@ def _governing(warnings: Sequence[Fact], closings: Sequence[Fact]) -> Fact | Non
     firsts: dict[Kind, Fact] = {}
     for fact in still:
         firsts.setdefault(fact.kind, fact)
-    return min(firsts.values(), key=lambda fact: (_deadline(fact) or _NEVER, _fact_order(fact)), default=None)
+    return min(firsts.values(), key=lambda fact: (deadline_of(fact) or _NEVER, _fact_order(fact)), default=None)
 
 
 def _outlived(warning: Fact, later: Fact) -> bool:
-    deadline = _deadline(warning)
+    deadline = deadline_of(warning)
     return deadline is not None and later.at > max(deadline, warning.at) + RUNNING_AFTER
 
 
@@ -435,7 +438,8 @@ def _closed_at(warning: Fact | None, closings: Sequence[Fact]) -> datetime | Non
     )
 
 
-def _deadline(warning: Fact | None) -> datetime | None:
+def deadline_of(warning: Fact | None) -> datetime | None:
+    """The time EC2 announced, or that follows from the warning; None without one, or when the notice names no time."""
     if warning is None:
         return None
     if warning.announced is not None:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from holdfast.alerts.alert import Alert, Severity
 from holdfast.errors import HoldfastError
+from holdfast.interruption.case import NEVER_RAN
 from holdfast.interruption.event import (
     ENDING_STATES,
     WARNINGS,
@@ -199,7 +200,7 @@ def _may_be_interruption(view: InstanceView) -> bool:
     """
     if view.answer is not Answer.OK:
         return True
-    if view.nodepool is None:
+    if view.nodepool is None or view.state_reason == NEVER_RAN:
         return False
     return view.state_reason is None or view.state_reason.startswith("Server.")
 

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from holdfast.errors import Denied, HoldfastError, NotFound, Throttled
 from holdfast.interruption.observation import (
+    MAX_BLOCKER_TEXT,
     MAX_BLOCKERS,
     Answer,
     Blocker,
@@ -209,14 +210,27 @@ def _with_pods(
     began = now if view.deleted_at is None else min(view.deleted_at, now)
     time_left = None if deadline is None else max(0.0, (deadline - began).total_seconds())
     blockers = [blocker for pod in left if (blocker := _blocker(pod, budgets, time_left, now)) is not None]
+    named = _that_fit(blockers)
     return replace(
         view,
         pods_answer=Answer.OK,
         pods_left=len(left),
         longest_grace=max((pod.grace for pod in left), default=0),
-        blockers=tuple(blockers[:MAX_BLOCKERS]),
-        blockers_unnamed=max(0, len(blockers) - MAX_BLOCKERS),
+        blockers=named,
+        blockers_unnamed=len(blockers) - len(named),
     )
+
+
+def _that_fit(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
+    """The first blockers, as many as an observation may name: 20, and fewer where names are as long as Kubernetes allows."""
+    room = MAX_BLOCKER_TEXT
+    named: list[Blocker] = []
+    for blocker in blockers[:MAX_BLOCKERS]:
+        room -= len(f"{blocker.namespace}{blocker.pod}{blocker.detail}{blocker.owner}")
+        if room < 0:
+            break
+        named.append(blocker)
+    return tuple(named)
 
 
 def _blocker(

@@ -14,6 +14,9 @@ from enum import StrEnum
 MAX_BLOCKERS = 20
 """Blocking pods that an observation names; the rest is a count, so that a row stays under 16 KB."""
 
+MAX_BLOCKER_TEXT = 11_000
+"""Characters of their names together; what JSON puts around them comes on top."""
+
 
 class Answer(StrEnum):
     """How one question of a look ended."""

@@ -20,7 +20,7 @@ from enum import StrEnum
 from itertools import product
 from typing import Final
 
-from holdfast.interruption.case import START_WITHIN, TOLERANCE, UNTOUCHED, Case, Deletion, Drained, End, Note
+from holdfast.interruption.case import NEVER_RAN, START_WITHIN, TOLERANCE, UNTOUCHED, Case, Deletion, Drained, End, Note
 from holdfast.interruption.observation import BlockerReason
 from holdfast.interruption.schedule import UNWARNED_AFTER
 from holdfast.times import format_time
@@ -315,6 +315,8 @@ def _decide(case: Case, now: datetime) -> tuple[Verdict, str]:
 
 
 def _unwarned(case: Case, now: datetime) -> tuple[Verdict, str]:
+    if case.end_code == NEVER_RAN:
+        return _V.NOT_APPLICABLE, "EC2 had no capacity for the launch: the instance never ran"
     if case.end is End.SERVER:
         ended_at = case.ended_at or case.evicted_at
         if ended_at is not None and now < ended_at + UNWARNED_AFTER:
