@@ -30,12 +30,13 @@ IMPURE_BUILTINS = {"open", "input", "print", "exec", "eval", "__import__"}
 # Libraries that talk to AWS, Kubernetes or Slack.
 VENDORS = ("boto3", "botocore", "kubernetes", "slack_sdk", "urllib3", "requests", "httpx")
 KUBERNETES_MODULE = "holdfast.adapters.kube"
-# What the stacks need to know of the functions: configuration, the environment, names, the table's keys.
+# What the stacks need to know of the functions: configuration, the environment, names, metrics, the table's keys.
 FOR_STACKS = (
     "holdfast.adapters.table",
     "holdfast.errors",
     "holdfast.runtime.config",
     "holdfast.runtime.config_types",
+    "holdfast.runtime.metric_names",
     "holdfast.runtime.names",
     "holdfast.runtime.settings",
 )

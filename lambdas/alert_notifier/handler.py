@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from holdfast.alerts.deliver import deliver
 from holdfast.errors import HoldfastError, InvalidDocument
 from holdfast.runtime import batch, clock, observability, wiring_slack
+from holdfast.runtime.metric_names import MetricName
 from holdfast.runtime.settings import NotifierSettings
 
 logger = observability.logger(NotifierSettings.service)
@@ -53,7 +53,7 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
             logger.info("told", alert=identity)
         if result.problem is not None:
             logger.log("ERROR" if result.undeliverable else "WARNING", result.problem)
-    metrics.add_metric("AlertsTold", MetricUnit.Count, told)
-    metrics.add_metric("AlertsWaiting", MetricUnit.Count, waiting)
-    metrics.add_metric("AlertsUndeliverable", MetricUnit.Count, undeliverable)
+    metrics.record(MetricName.ALERTS_TOLD, told)
+    metrics.record(MetricName.ALERTS_WAITING, waiting)
+    metrics.record(MetricName.ALERTS_UNDELIVERABLE, undeliverable)
     return batch.settle(event, failed, context, logger)

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from holdfast.interruption.event import Disposition
 from holdfast.interruption.ingest import Message, ingest
 from holdfast.runtime import batch, clock, observability, wiring
+from holdfast.runtime.metric_names import MetricName
 from holdfast.runtime.parallel import parallel
 from holdfast.runtime.settings import IngestSettings
 
@@ -49,12 +49,12 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
     for problem in result.problems:
         logger.error(problem)
     poison = sum(1 for rejection in result.rejected if rejection.disposition is Disposition.POISON)
-    metrics.add_metric("FactsStored", MetricUnit.Count, len(result.stored) - result.duplicates)
-    metrics.add_metric("DuplicateFacts", MetricUnit.Count, result.duplicates)
-    metrics.add_metric("PoisonMessages", MetricUnit.Count, poison)
-    metrics.add_metric("IgnoredMessages", MetricUnit.Count, len(result.rejected) - poison)
-    metrics.add_metric("IngestFailures", MetricUnit.Count, len(result.failed) + len(result.problems))
+    metrics.record(MetricName.FACTS_STORED, len(result.stored) - result.duplicates)
+    metrics.record(MetricName.DUPLICATE_FACTS, result.duplicates)
+    metrics.record(MetricName.POISON_MESSAGES, poison)
+    metrics.record(MetricName.IGNORED_MESSAGES, len(result.rejected) - poison)
+    metrics.record(MetricName.INGEST_FAILURES, len(result.failed) + len(result.problems))
     for message in messages:
         if message.sent_at is not None:
-            metrics.add_metric("IngestLagSeconds", MetricUnit.Seconds, (now - message.sent_at).total_seconds())
+            metrics.record(MetricName.INGEST_LAG_SECONDS, (now - message.sent_at).total_seconds())
     return batch.settle(event, result.failed, context, logger)

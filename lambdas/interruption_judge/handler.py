@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from holdfast.errors import InvalidDocument
 from holdfast.interruption.audit import audit
+from holdfast.interruption.measure import measure
 from holdfast.ports import Look
-from holdfast.runtime import batch, clock, observability, wiring_kubernetes
+from holdfast.runtime import batch, case_metrics, clock, observability, wiring_kubernetes
+from holdfast.runtime.metric_names import MetricName
 from holdfast.runtime.settings import JudgeSettings
 
 logger = observability.logger(JudgeSettings.service)
@@ -47,11 +48,12 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
         )
     for problem in (*result.problems, *result.blind):
         logger.error(problem)
-    final = [row for row in result.judged if row.judgement.final]
-    metrics.add_metric("Looks", MetricUnit.Count, result.looked)
-    metrics.add_metric("CasesJudged", MetricUnit.Count, len(result.judged))
-    metrics.add_metric("CasesFinal", MetricUnit.Count, len(final))
-    metrics.add_metric("JudgeFailures", MetricUnit.Count, len(result.failed) + len(result.problems))
-    metrics.add_metric("BlindLooks", MetricUnit.Count, len(result.blind))
+    metrics.record(MetricName.LOOKS, result.looked)
+    metrics.record(MetricName.CASES_JUDGED, len(result.judged))
+    metrics.record(MetricName.CASES_FINAL, len(result.decided))
+    metrics.record(MetricName.JUDGE_FAILURES, len(result.failed) + len(result.problems))
+    metrics.record(MetricName.BLIND_LOOKS, len(result.blind))
+    for measures in map(measure, result.decided):
+        case_metrics.write(measures)
     failed = {identity: result.failed[look.key] for identity, look in asked.items() if look.key in result.failed}
     return batch.settle(event, failed, context, logger)

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from holdfast.interruption.sweep import sweep
 from holdfast.runtime import clock, observability, wiring
+from holdfast.runtime.metric_names import MetricName
 from holdfast.runtime.settings import SweeperSettings
 
 logger = observability.logger(SweeperSettings.service)
@@ -24,10 +24,10 @@ def lambda_handler(_event: Mapping[str, Any], _context: LambdaContext) -> dict[s
         logger.error(problem)
     oldest = result.oldest_overdue.total_seconds() if result.oldest_overdue is not None else 0.0
     age = result.outbox_age.total_seconds() if result.outbox_age is not None else 0.0
-    metrics.add_metric("SweeperHeartbeat", MetricUnit.Count, 1)
-    metrics.add_metric("OverdueLooks", MetricUnit.Count, result.overdue)
-    metrics.add_metric("OldestOverdueSeconds", MetricUnit.Seconds, oldest)
-    metrics.add_metric("OutboxAgeSeconds", MetricUnit.Seconds, age)
-    metrics.add_metric("SweepFailures", MetricUnit.Count, len(result.problems))
+    metrics.record(MetricName.SWEEPER_HEARTBEAT, 1)
+    metrics.record(MetricName.OVERDUE_LOOKS, result.overdue)
+    metrics.record(MetricName.OLDEST_OVERDUE_SECONDS, oldest)
+    metrics.record(MetricName.OUTBOX_AGE_SECONDS, age)
+    metrics.record(MetricName.SWEEP_FAILURES, len(result.problems))
     logger.info("swept", overdue=result.overdue, oldest_overdue_seconds=oldest, outbox_age_seconds=age)
     return {"overdue": result.overdue, "problems": list(result.problems)}

@@ -11,10 +11,7 @@ from enum import StrEnum
 from aws_cdk import Duration, aws_cloudwatch, aws_cloudwatch_actions, aws_lambda, aws_sns, aws_sqs
 from constructs import Construct
 
-from holdfast.runtime.settings import NotifierSettings, SweeperSettings
-
-NAMESPACE = "Holdfast"
-"""Of the metrics the functions write (`holdfast.runtime.observability`)."""
+from holdfast.runtime.metric_names import NAMESPACE, MetricName
 
 KARPENTER_QUEUE_WARNING = timedelta(seconds=30)
 KARPENTER_QUEUE_PAGE = timedelta(seconds=60)
@@ -217,7 +214,7 @@ class Alarms:
         self.silent(
             scope,
             "SilentAlarm",
-            metric=_own_metric("SweeperHeartbeat", SweeperSettings.service, "Sum"),
+            metric=own_metric(MetricName.SWEEPER_HEARTBEAT, "Sum"),
             minutes=5,
             says="The sweeper has not finished a sweep for five minutes: lost looks and alerts stay lost.",
             runbook=Runbook.SWEEPER_SILENT,
@@ -225,7 +222,7 @@ class Alarms:
         self.above(
             scope,
             "OverdueLooksAlarm",
-            metric=_own_metric("OldestOverdueSeconds", SweeperSettings.service, "Maximum"),
+            metric=own_metric(MetricName.OLDEST_OVERDUE_SECONDS, "Maximum"),
             limit=OVERDUE_LOOKS.total_seconds(),
             says="Looks at interrupted instances are overdue: verdicts are late.",
             runbook=Runbook.OVERDUE_LOOKS,
@@ -236,7 +233,7 @@ class Alarms:
         self.above(
             scope,
             "AlertsWaitingAlarm",
-            metric=_own_metric("OutboxAgeSeconds", SweeperSettings.service, "Maximum"),
+            metric=own_metric(MetricName.OUTBOX_AGE_SECONDS, "Maximum"),
             limit=OUTBOX_AGE.total_seconds(),
             says="Alerts have waited for ten minutes: people are not told what the audit found.",
             runbook=Runbook.ALERTS_WAITING,
@@ -245,7 +242,7 @@ class Alarms:
         self.above(
             scope,
             "UndeliverableAlarm",
-            metric=_own_metric("AlertsUndeliverable", NotifierSettings.service, "Sum"),
+            metric=own_metric(MetricName.ALERTS_UNDELIVERABLE, "Sum"),
             limit=0,
             says="The webhook refuses alerts for good.",
             runbook=Runbook.ALERTS_UNDELIVERABLE,
@@ -257,11 +254,12 @@ def _description(urgency: Urgency, says: str, runbook: Runbook) -> str:
     return f"{urgency}: {says} See docs/runbook.md#{runbook}"
 
 
-def _own_metric(name: str, service: str, statistic: str) -> aws_cloudwatch.Metric:
+def own_metric(name: MetricName, statistic: str, period: Duration = _MINUTE, **further: str) -> aws_cloudwatch.Metric:
+    """A metric of the functions'; `further` are the dimensions it has beside `service`."""
     return aws_cloudwatch.Metric(
         namespace=NAMESPACE,
-        metric_name=name,
-        dimensions_map={"service": service},
+        metric_name=name.value,
+        dimensions_map={"service": name.service, **further},
         statistic=statistic,
-        period=_MINUTE,
+        period=period,
     )

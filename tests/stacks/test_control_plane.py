@@ -1,6 +1,5 @@
 """The control plane: the audit's queues, its functions and how they are started."""
 
-import ast
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 
 from holdfast.alerts.deliver import LEASE
 from holdfast.render.rbac import render_rbac
+from holdfast.runtime.metric_names import PER_FUNCTION, MetricName
 from holdfast.runtime.settings import (
     IngestSettings,
     JudgeSettings,
@@ -370,24 +370,19 @@ def test_a_silent_sweeper_is_noticed(example: Assembly):
     assert list(limits(example, "SweeperHeartbeat").values()) == [(1, "breaching", 5)]
 
 
-def test_the_metrics_of_our_own_that_alarms_read_are_written_by_the_functions(example: Assembly):
-    written = {
-        (path.parent.name, node.args[0].value)
-        for path in (ROOT / "lambdas").glob("*/handler.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "add_metric"
-        and isinstance(node.args[0], ast.Constant)
-    }
-    read = {
-        (item["Properties"]["Dimensions"][0]["Value"], item["Properties"]["MetricName"])
+def test_alarms_read_metrics_of_our_own_as_the_functions_write_them(example: Assembly):
+    """tests/unit/test_metric_names.py holds the functions to the registry."""
+    read = [
+        item["Properties"]
         for _, _, item in example.resources("AWS::CloudWatch::Alarm")
         if item["Properties"].get("Namespace") == "Holdfast"
-    }
+    ]
 
     assert len(read) == 4
-    assert read <= written
+    for alarm in read:
+        metric = MetricName(alarm["MetricName"])
+        assert metric.dimensions == PER_FUNCTION
+        assert alarm["Dimensions"] == [{"Name": "service", "Value": metric.service}]
 
 
 def test_every_function_is_watched_for_errors(example: Assembly):

@@ -103,6 +103,42 @@ def test_a_final_case_is_not_looked_at_again(plant: Plant):
     assert plant.audit(LOOK).looked == 0
 
 
+def test_a_case_is_decided_in_the_one_run_that_stored_it_as_final(plant: Plant):
+    assert plant.audit(LOOK).decided == ()
+    plant.clusters.claims["cluster-a"] = [nodeclaim(deleted=5, drained=50)]
+    plant.clock.now = at(60)
+    (decided,) = plant.audit(LOOK).decided
+
+    assert (decided.judgement.verdict, decided.judgement.final) == ("HANDLED_IN_TIME", True)
+    assert plant.audit(LOOK).decided == ()
+
+
+def test_of_two_judges_of_one_look_one_decides_the_case(plant: Plant):
+    """Both read the same history; the watch's version lets one of them store."""
+    plant.clusters.claims["cluster-a"] = [nodeclaim(deleted=5, drained=50)]
+    plant.clock.now = at(60)
+    before = plant.ledger.history(KEY)
+    first = plant.audit(LOOK)
+    plant.ledger.history = lambda _key: before  # type: ignore[method-assign]
+    second = plant.audit(LOOK)
+
+    assert (len(first.decided), second.decided) == (1, ())
+    assert set(second.failed) == {KEY}
+
+
+def test_a_corrected_verdict_is_not_decided_again(plant: Plant):
+    plant.clusters.claims["cluster-a"] = [nodeclaim(deleted=5, drained=50)]
+    plant.clock.now = at(60)
+    (decided,) = plant.audit(LOOK).decided
+    record = plant.ledger.records[KEY]["0"]
+    plant.ledger.records[KEY]["0"] = replace(record, judgement=replace(record.judgement, reason="another"))
+    again = plant.audit(LOOK)
+
+    assert decided.judgement.final
+    assert [row.judgement for row in again.judged] == [decided.judgement]
+    assert again.decided == ()
+
+
 @pytest.mark.parametrize("error", [Unavailable("down"), Throttled("slow"), Denied("no")])
 @pytest.mark.parametrize("call", ["history", "put_observation", "save"])
 @pytest.mark.parametrize("after", [False, True])

@@ -38,9 +38,9 @@ class AuditResult:
     """What became of a batch of looks.
 
     `failed` maps instances to the reason why their message has to come back; `judged` are the case rows that changed;
-    `decided` are those of them that this run stored as final and that were not final before, so that among all runs
-    each is decided in one; `told` the alerts put into the outbox; `blind` what EC2 or a cluster would not answer; `problems` are failures that
-    need no redelivery, since the sweeper heals them.
+    `decided` those of them that became final with this run: no other run has them too, and a corrected verdict is not
+    decided again. `told` are the alerts put into the outbox; `blind` what EC2 or a cluster would not answer; `problems`
+    failures that need no redelivery, since the sweeper heals them.
     """
 
     failed: Mapping[InstanceKey, str]

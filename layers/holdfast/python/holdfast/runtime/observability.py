@@ -9,7 +9,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
 
-NAMESPACE = "Holdfast"
+from holdfast.runtime.metric_names import NAMESPACE, MetricName
 
 _SECRETS = (
     # A Slack webhook is a password: whoever has the URL may post.
@@ -33,10 +33,18 @@ def logger(service: str) -> Logger:
     return Logger(service=service, json_serializer=_serialize, use_rfc3339=True, utc=True, log_uncaught_exceptions=True)
 
 
+class FunctionMetrics(Metrics):
+    """The metrics of one run of a function, all with the one dimension `service`. Written when the handler returns."""
+
+    def record(self, name: MetricName, value: float) -> None:
+        """One value of a metric, in the metric's own unit."""
+        self.add_metric(name=name, unit=name.unit, value=value)
+
+
 @cache
-def metrics(service: str) -> Metrics:
-    """The function's metrics, all with the one dimension `service`: an instance or a pool is never a dimension."""
-    return Metrics(namespace=NAMESPACE, service=service)
+def metrics(service: str) -> FunctionMetrics:
+    """The function's metrics."""
+    return FunctionMetrics(namespace=NAMESPACE, service=service)
 
 
 def _serialize(line: dict[str, Any]) -> str:
