@@ -7,9 +7,10 @@ the same for equal values, so that it can be hashed and compared.
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import is_dataclass
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
+from typing import Any, get_args, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
@@ -45,9 +46,10 @@ def load[D: Document](kind: type[D], text: str | bytes, where: str) -> D:
         problems = "; ".join(_problem(item) for item in error.errors(include_url=False)[:_SHOWN_ERRORS])
         raise InvalidDocument(f"{where} is no {_name(kind)}: {problems}") from error
     try:
-        read: D = _in_utc(document)
+        _make_utc(document)
     except ValueError as error:
         raise InvalidDocument(f"{where} is no {_name(kind)}: {error}") from error
+    read: D = document
     return read
 
 
@@ -72,16 +74,32 @@ def _adapter(kind: type) -> TypeAdapter[tuple[Any]]:
     return _ADAPTERS[kind]
 
 
-def _in_utc(value: Any) -> Any:
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise ValueError(f"the time {value.isoformat()} has no offset; write Z for UTC")
-        return value.astimezone(UTC)
-    if isinstance(value, tuple):
-        return tuple(_in_utc(item) for item in value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field.name: _in_utc(getattr(value, field.name)) for field in fields(value)})
-    return value
+def _make_utc(document: Any) -> None:
+    """Turns the times of a document that was just read, and that nobody else has seen, into UTC.
+
+    In place although documents are frozen: a report of a year reads tens of thousands, and copying each of them for its
+    times would cost three times what reading it costs.
+    """
+    for name in _fields_with_times(document.__class__):
+        value = getattr(document, name)
+        if isinstance(value, datetime):
+            if value.tzinfo is None:
+                raise ValueError(f"the time {value.isoformat()} has no offset; write Z for UTC")
+            object.__setattr__(document, name, value.astimezone(UTC))
+        elif value is not None:
+            for part in value if isinstance(value, tuple) else (value,):
+                _make_utc(part)
+
+
+@cache
+def _fields_with_times(kind: type) -> tuple[str, ...]:
+    return tuple(name for name, hint in get_type_hints(kind).items() if _has_times(hint))
+
+
+def _has_times(hint: Any) -> bool:
+    if is_dataclass(hint) and isinstance(hint, type):
+        return bool(_fields_with_times(hint))
+    return hint is datetime or any(_has_times(part) for part in get_args(hint))
 
 
 def _problem(error: Any) -> str:
