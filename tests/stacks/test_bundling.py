@@ -224,6 +224,13 @@ def test_an_unknown_architecture_is_refused_with_those_there_are() -> None:
         bundling.lambda_architecture("amd64")
 
 
+def test_a_host_that_lambda_has_nothing_like_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundling.platform, "machine", lambda: "riscv64")
+
+    with pytest.raises(BundlingError, match="riscv64; Lambda has only arm64, x86_64"):
+        bundling.host_architecture()
+
+
 def test_a_requirement_that_pip_cannot_install_stops_the_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("boto3==1.44.8\n")  # without its hash
     monkeypatch.setattr(bundling, "DEPENDENCIES", tmp_path)
