@@ -236,6 +236,21 @@ JSON_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
         "assumed": "what was taken for granted about accounts, regions and clusters",
         "evidence": "how many `facts`, `duplicates` and `observations` were read",
     },
+    "redrive": {
+        "queue": "the dead-letter queue",
+        "account": "its account",
+        "region": "its region",
+        "target": "the queue its messages belong to",
+        "way": "`move`: by SQS, all of them; `send`: one by one",
+        "applied": "false for a dry run",
+        "waiting": "about how many messages waited before",
+        "in_flight": "about how many somebody had just received",
+        "messages": (
+            "those that were looked at: `message_id`, `outcome` (`sent`, `would be sent`, `left alone`, `failed`), `reason`, "
+            "`kind`, `subjects`, `at`, `rule`, `target`, `error_code`, `error_message`"
+        ),
+        "move": "SQS's last move: `status`, `moved`, `to_move`, `reason`; null when there was none",
+    },
     "config check": {
         "file": "the file that was read",
         "valid": "whether it can be used",

@@ -91,10 +91,10 @@ def all_ledgers(access: Access, *, clusters: Sequence[str] = ()) -> Found:
         NotFound: there is no stack, so nothing was deployed there.
     """
     config = configuration(access)
-    session = _session(access.profile, access.region)
+    session = session_of(access.profile, access.region)
     if access.table is not None:
         region = _region(session)
-        account = _account(session, region)
+        account = account_of(session, region)
         configured = config.clusters_in(account, region) if config is not None else ()
         names = tuple(clusters) or tuple(cluster.name for cluster in configured)
         return Found((LedgerOf(account, region, access.table, _dynamodb(session, region), names),))
@@ -103,7 +103,7 @@ def all_ledgers(access: Access, *, clusters: Sequence[str] = ()) -> Found:
             f"There is no {DEFAULT_FILE} here, so it is not known what was deployed: give --config FILE, or --table NAME."
         )
     _check_clusters(clusters, config)
-    account = _account(session, access.region or config.environments[0][1])
+    account = account_of(session, access.region or config.environments[0][1])
     ledgers: list[LedgerOf] = []
     left_out: list[str] = []
     for home, region in config.environments:
@@ -129,7 +129,7 @@ def one_ledger(access: Access, account: str, region: str) -> LedgerOf:
     Raises:
         NotFound: there is no stack, so nothing was deployed there.
     """
-    session = _session(access.profile, region)
+    session = session_of(access.profile, region)
     if access.table is not None:
         return LedgerOf(account, region, access.table, _dynamodb(session, region))
     config = configuration(access)
@@ -151,9 +151,9 @@ def _deployed(session: boto3.Session, prefix: str, account: str, region: str, cl
 def _table_of(session: boto3.Session, region: str, stack: str) -> str:
     with translated(f"looking up stack {stack}", action="cloudformation:DescribeStackResources", on=stack):
         try:
-            answer = session.client("cloudformation", region_name=region, config=_config()).describe_stack_resources(
-                StackName=stack
-            )
+            answer = session.client(
+                "cloudformation", region_name=region, config=client_config()
+            ).describe_stack_resources(StackName=stack)
         except ClientError as error:
             if error_code(error) != "ValidationError":
                 raise
@@ -171,7 +171,12 @@ def _table_of(session: boto3.Session, region: str, stack: str) -> str:
     return str(tables[0])
 
 
-def _session(profile: str | None, region: str | None) -> boto3.Session:
+def session_of(profile: str | None, region: str | None) -> boto3.Session:
+    """The AWS settings of this machine.
+
+    Raises:
+        Mistake: they cannot be used, as when there is no such profile.
+    """
     try:
         return boto3.Session(profile_name=profile, region_name=region)
     except BotoCoreError as error:
@@ -184,16 +189,22 @@ def _region(session: boto3.Session) -> str:
     return session.region_name
 
 
-def _account(session: boto3.Session, region: str) -> str:
+def account_of(session: boto3.Session, region: str) -> str:
+    """The account that the credentials are for.
+
+    Raises:
+        Denied: there are none, or AWS refuses them.
+    """
     with translated("asking AWS who you are", action="sts:GetCallerIdentity", on="*"):
-        return session.client("sts", region_name=region, config=_config()).get_caller_identity()["Account"]
+        return session.client("sts", region_name=region, config=client_config()).get_caller_identity()["Account"]
 
 
 def _dynamodb(session: boto3.Session, region: str) -> DynamoDBClient:
-    return session.client("dynamodb", region_name=region, config=_config())
+    return session.client("dynamodb", region_name=region, config=client_config())
 
 
-def _config() -> Config:
+def client_config() -> Config:
+    """Time limits and retries for a person who waits."""
     return Config(
         connect_timeout=5, read_timeout=20, retries={"mode": "standard", "max_attempts": 4}, user_agent_extra="holdfast"
     )
