@@ -109,6 +109,11 @@ def reports(aws: Recorder) -> DynamoReports:
     return DynamoReports(aws.client("dynamodb"), TABLE)
 
 
+def each_record(aws: Recorder) -> Callable[[], object]:
+    made = reports(aws)
+    return lambda: list(made.each_record(None, since=WARNED, until=NOW))
+
+
 def looks(aws: Recorder) -> SqsLooks:
     return SqsLooks(aws.client("sqs"), {}, queue(aws, "looks"))
 
@@ -180,6 +185,7 @@ SCENARIOS: Mapping[type, Mapping[str, Scenario]] = {
     },
     DynamoReports: {
         "records": lambda aws: partial(reports(aws).records, None, since=WARNED, until=NOW, limit=1),
+        "each_record": each_record,
         "rejections": lambda aws: partial(reports(aws).rejections, NOW),
     },
     SqsLooks: {"send": lambda aws: partial(looks(aws).send, [Look(KEY, NOW)], now=NOW)},

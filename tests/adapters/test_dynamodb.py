@@ -511,6 +511,30 @@ def test_cases_are_listed_by_cluster_and_time_newest_first(client: Any, ledger: 
     assert reports.records("shop", since=since, until=until, limit=10) == ()
 
 
+def test_all_cases_of_a_time_are_read_from_the_index_however_many_there_are(client: Any, ledger: DynamoLedger) -> None:
+    """29 days are more than one round of reading; the bounds count, and the table is never scanned."""
+    keys = [InstanceKey(KEY.account, KEY.region, f"i-0000000{number:010x}") for number in range(30)]
+    stored = [samples.record(key, warned=WARNED - days * timedelta(days=1)) for days, key in enumerate(keys)]
+    for key, item in zip(keys, stored, strict=True):
+        ledger.save(open_watch(ledger, key), [item], [], obsolete=[])
+    unknown = samples.record(OTHER, cluster=None)
+    ledger.save(open_watch(ledger, OTHER), [unknown], [], obsolete=[])
+    reports = DynamoReports(client, TABLE)
+    since = WARNED - timedelta(days=28)
+    with failing(client, "scan", "AccessDenied"):
+        assert list(reports.each_record("orders", since=since, until=WARNED)) == stored[:29]
+        assert list(reports.each_record(None, since=since, until=WARNED)) == [unknown]
+        assert list(reports.each_record("shop", since=since, until=WARNED)) == []
+
+
+def test_an_unreadable_case_is_named_and_ends_the_reading(client: Any, ledger: DynamoLedger) -> None:
+    ledger.save(open_watch(ledger), [samples.record()], [], obsolete=[])
+    (row,) = [row for row in rows(client) if table.BY_CLUSTER.partition_key in row]
+    client.put_item(TableName=TABLE, Item={**row, "doc": {"S": "{}"}})
+    with pytest.raises(InvalidDocument, match="is no case record"):
+        list(DynamoReports(client, TABLE).each_record("orders", since=WARNED, until=NOW))
+
+
 def test_a_case_without_any_time_is_kept_but_not_listed(client: Any, ledger: DynamoLedger) -> None:
     record = samples.record()
     timeless = replace(record, case=replace(record.case, warned_at=None, first_look=None))

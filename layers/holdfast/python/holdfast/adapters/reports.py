@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import batched
 from typing import TYPE_CHECKING
 
 from holdfast.adapters import table
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
 
     from holdfast.adapters.rows import Row
+
+
+_CONNECTIONS = 10
+"""As many as boto3 keeps open for a client."""
+
+_KEYS_AT_ONCE = 28 * table.SHARDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +53,9 @@ class DynamoReports:
         With `cluster` None: the cases of which no cluster is known.
         """
         found: list[Row] = []
-        day = until.astimezone(UTC)
-        while len(found) < limit and day.date() >= since.astimezone(UTC).date():
+        for day in _days_back(since, until):
+            if len(found) >= limit:
+                break
             keys = table.cluster_day_keys(cluster, day)
             found.extend(
                 _side_by_side(
@@ -65,9 +73,34 @@ class DynamoReports:
                     keys,
                 )
             )
-            day -= timedelta(days=1)
         found.sort(key=lambda row: need(row, table.BY_CLUSTER.sort_key), reverse=True)
         return tuple(load(CaseRecord, need(row, DOCUMENT), where_is(row)) for row in found[:limit])
+
+    @calls("dynamodb:Query")
+    def each_record(self, cluster: str | None, *, since: datetime, until: datetime) -> Iterator[CaseRecord]:
+        """All of the cluster's cases that happened from `since` up to and including `until`, the newest day first.
+
+        With `cluster` None: the cases of which no cluster is known. Reads the days' partitions of the index, ten at a
+        time, and keeps at most four weeks of rows.
+        """
+        between: dict[str, str] = {":since": table.exact_time(since), ":until": table.exact_time(until)}
+
+        def read(key: str) -> list[Row]:
+            return list(
+                self._rows.query(
+                    f"{table.BY_CLUSTER.partition_key} = :pk AND {table.BY_CLUSTER.sort_key} BETWEEN :since AND :until",
+                    {":pk": key, **between},
+                    f"reading the cases of {cluster or 'no known cluster'}",
+                    index=table.BY_CLUSTER,
+                )
+            )
+
+        keys = [key for day in _days_back(since, until) for key in table.cluster_day_keys(cluster, day)]
+        with ThreadPoolExecutor(_CONNECTIONS) as pool:
+            for some in batched(keys, _KEYS_AT_ONCE, strict=False):
+                for rows in pool.map(read, some):
+                    for row in rows:
+                        yield load(CaseRecord, need(row, DOCUMENT), where_is(row))
 
     @calls("dynamodb:Query")
     def rejections(self, day: datetime) -> Sequence[StoredRejection]:
@@ -77,6 +110,13 @@ class DynamoReports:
             table.rejection_keys(day),
         )
         return tuple(sorted((_rejection(row) for row in rows), key=lambda item: item.first_at, reverse=True))
+
+
+def _days_back(since: datetime, until: datetime) -> Iterator[datetime]:
+    day = until.astimezone(UTC)
+    while day.date() >= since.astimezone(UTC).date():
+        yield day
+        day -= timedelta(days=1)
 
 
 def _rejection(row: Row) -> StoredRejection:
