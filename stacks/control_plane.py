@@ -9,6 +9,7 @@ from holdfast.runtime.config import Cluster, HoldfastConfig
 from stacks.constructs.alarms import Alarms
 from stacks.constructs.python_layers import PythonLayers
 from stacks.features.alerts import AlertDelivery
+from stacks.features.dashboard import Dashboard
 from stacks.features.interruption import InterruptionAudit
 from stacks.state import StateStack
 
@@ -45,3 +46,4 @@ class ControlPlaneStack(Stack):
             ledger=state.ledger,
             alerts=alerts,
         )
+        Dashboard(self, "Overview", config=config, clusters=clusters, region=state.region)

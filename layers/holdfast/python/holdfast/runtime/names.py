@@ -91,6 +91,11 @@ def sweep_failure_queue_name(prefix: str) -> str:
     return f"{prefix}-failed-sweeps"
 
 
+def dashboard_name(prefix: str, region: str) -> str:
+    """The dashboard of one region. Its name has to be the account's only one, not just the region's."""
+    return f"{prefix}-{region}"
+
+
 def is_own_queue(prefix: str, queue: str) -> bool:
     """Whether a queue of this name is one of Holdfast's own, or of their dead-letter queues, in any case."""
     name = queue.casefold().removesuffix("-dlq").removesuffix("-undelivered")
