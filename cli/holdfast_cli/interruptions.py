@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +24,17 @@ from holdfast_cli.cases import case_document, timeline
 from holdfast_cli.errors import ExitCode, Mistake
 from holdfast_cli.evidence import Evidence, read_evidence
 from holdfast_cli.judge import Configured, Environment, Judged, inferred, judge_evidence
+from holdfast_cli.options import (
+    ClusterOption,
+    ConfigOption,
+    ProfileOption,
+    RegionOption,
+    SinceOption,
+    TableOption,
+    UntilOption,
+    bounds,
+    moment,
+)
 from holdfast_cli.output import OutputFormat, OutputOption, console, error_console, plain, print_json
 from holdfast_cli.rejections import print_rejections, rejection_document
 from holdfast_cli.story import print_case, print_cases, print_judged, print_timeline, to_the_second
@@ -35,29 +45,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="What became of each interruption, and why.")
 
-_AGO = re.compile(r"([0-9]{1,6})([smhd])")
-_UNITS = {
-    "s": timedelta(seconds=1),
-    "m": timedelta(minutes=1),
-    "h": timedelta(hours=1),
-    "d": timedelta(days=1),
-}
 _ALL = 1_000_000
 """More cases than a ledger of 400 days holds."""
-
-
-ClusterOption = Annotated[
-    list[str] | None, typer.Option("--cluster", metavar="NAME", help="Only this cluster. May be repeated.")
-]
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="The configuration; without it holdfast.yaml, if there is one.")
-]
-ProfileOption = Annotated[str | None, typer.Option("--profile", help="The profile of the AWS settings to use.")]
-RegionOption = Annotated[str | None, typer.Option("--region", help="Only this AWS region.")]
-TableOption = Annotated[
-    str | None,
-    typer.Option("--table", envvar="HOLDFAST_TABLE", help="The ledger's table, instead of the one the stack names."),
-]
 
 
 @app.command("list")
@@ -68,10 +57,8 @@ def list_command(
         list[Verdict] | None,
         typer.Option(case_sensitive=False, metavar="VERDICT", help="Only this verdict. May be repeated."),
     ] = None,
-    since: Annotated[
-        str, typer.Option(metavar="WHEN", help="Not before this: a time (RFC 3339), or so long ago: 90m, 24h, 7d.")
-    ] = "7d",
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Not after this; without it until now.")] = None,
+    since: SinceOption = "7d",
+    until: UntilOption = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many cases.")] = 50,
     config: ConfigOption = None,
     profile: ProfileOption = None,
@@ -95,9 +82,7 @@ def list_command(
     from holdfast_cli import ledgers  # noqa: PLC0415 - the AWS SDK is for the commands that ask AWS
 
     now = datetime.now(UTC)
-    begin, end = _moment("--since", since, now), now if until is None else _moment("--until", until, now)
-    if begin > end:
-        raise Mistake(f"--since {format_time(begin)} is after --until {format_time(end)}: no case can be in between.")
+    begin, end = bounds(since, until, now)
     found = ledgers.all_ledgers(ledgers.Access(config, profile, region, table), clusters=cluster or ())
     wanted = frozenset(verdict or Verdict)
     records, more = _records(found, cluster or (), wanted, begin, end, limit)
@@ -144,18 +129,6 @@ def _records(
                     records[record.case.key] = record
     ordered = sorted(records.values(), key=lambda record: (record.happened_at or begin, record.case.key), reverse=True)
     return ordered[:limit], len(ordered) > limit
-
-
-def _moment(option: str, text: str, now: datetime) -> datetime:
-    ago = _AGO.fullmatch(text.strip())
-    if ago is not None:
-        return now - int(ago[1]) * _UNITS[ago[2]]
-    try:
-        return parse_time(text)
-    except ValueError as error:
-        raise Mistake(
-            f"{option} {text}: must be a time, as in 2026-09-01T04:10:00Z, or so long ago: 90m, 24h, 7d."
-        ) from error
 
 
 @app.command()
@@ -278,9 +251,7 @@ def _unjudged(history: History) -> Case:
 @app.command()
 def rejected(
     *,
-    since: Annotated[
-        str, typer.Option(metavar="WHEN", help="Not before this: a time (RFC 3339), or so long ago: 90m, 24h, 7d.")
-    ] = "24h",
+    since: SinceOption = "24h",
     ignored: Annotated[
         bool, typer.Option("--ignored", help="Also those that are known to say nothing about an interruption.")
     ] = False,
@@ -301,7 +272,7 @@ def rejected(
     from holdfast_cli import ledgers  # noqa: PLC0415 - as above
 
     now = datetime.now(UTC)
-    begin = _moment("--since", since, now)
+    begin = moment("--since", since, now)
     found = ledgers.all_ledgers(ledgers.Access(config, profile, region, table))
     stored = [
         item

@@ -523,8 +523,8 @@ def test_all_cases_of_a_time_are_read_from_the_index_however_many_there_are(clie
     since = WARNED - timedelta(days=28)
     with failing(client, "scan", "AccessDenied"):
         assert list(reports.each_record("orders", since=since, until=WARNED)) == stored[:29]
-        assert list(reports.each_record(None, since=since, until=WARNED)) == [unknown]
-        assert list(reports.each_record("shop", since=since, until=WARNED)) == []
+        assert list(reports.each_record(None, since=WARNED, until=WARNED)) == [unknown]
+        assert list(reports.each_record("shop", since=WARNED, until=WARNED)) == []
 
 
 def test_an_unreadable_case_is_named_and_ends_the_reading(client: Any, ledger: DynamoLedger) -> None:
