@@ -225,7 +225,7 @@ def test_an_unknown_architecture_is_refused_with_those_there_are() -> None:
 
 
 def test_a_host_that_lambda_has_nothing_like_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundling.platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
 
     with pytest.raises(BundlingError, match="riscv64; Lambda has only arm64, x86_64"):
         bundling.host_architecture()
