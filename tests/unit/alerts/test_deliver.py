@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast.alerts.deliver import LEASE, MAX_MESSAGES, RETRY_AFTER, DeliverResult, deliver
+from holdfast.alerts.deliver import LEASE, MAX_ALERTS, RETRY_AFTER, WINDOW, DeliverResult, deliver
 from holdfast.errors import Unavailable
 from holdfast.ports import Delivery, DeliveryStatus, Lease
 from tests.builders import W, alert
@@ -25,7 +25,9 @@ class Desk:
             self.shelf.put(alert(name), self.clock())
             self.clock.forward(timedelta(seconds=1))
 
-    def deliver(self, *ids: str, until: timedelta = MINUTE, owner: str = "one") -> DeliverResult:
+    def deliver(
+        self, *ids: str, until: timedelta = MINUTE, owner: str = "one", window: timedelta = timedelta(0)
+    ) -> DeliverResult:
         return deliver(
             ids,
             owner=owner,
@@ -35,6 +37,7 @@ class Desk:
             messenger=self.messenger,
             wakeups=self.wakeups,
             pause=self.pause,
+            window=window,
         )
 
     def pause(self, wait: timedelta) -> None:
@@ -88,14 +91,48 @@ def test_who_finds_another_at_work_asks_to_be_woken_when_the_lease_ends():
 
 
 def test_a_full_load_is_told_in_several_turns():
-    desk = Desk(*(f"{number:02}" for number in range(MAX_MESSAGES + 5)))
-    first = desk.deliver(until=timedelta(minutes=5))
+    desk = Desk(*(f"{number:03}" for number in range(MAX_ALERTS + 5)))
+    first = desk.deliver(window=WINDOW)
 
-    assert (len(first.told), first.problem) == (MAX_MESSAGES, None)
+    assert (len(first.told), first.problem) == (MAX_ALERTS, None)
     assert first.waiting >= 1
-    assert desk.wakeups.sent == [((), timedelta(0))]
-    assert len(desk.deliver(until=timedelta(minutes=5)).told) == 5
-    assert desk.posted() == sorted(desk.posted())
+    assert desk.wakeups.sent == [((), WINDOW)]
+    desk.clock.forward(WINDOW)
+    assert len(desk.deliver(window=WINDOW).told) == 5
+    assert len(desk.messenger.posted) == 2
+
+
+def test_up_to_three_alerts_of_a_cluster_have_a_message_each_and_more_are_one():
+    desk = Desk("a", "b", "c")
+    desk.deliver()
+    assert len(desk.messenger.posted) == 3
+
+    desk = Desk("a", "b", "c", "d")
+    assert desk.deliver().told == ("a", "b", "c", "d")
+    assert len(desk.messenger.posted) == 1
+
+
+def test_karpenter_5667_what_comes_within_a_minute_is_gathered_for_the_next_message():
+    """aws/karpenter-provider-aws#5667: many Spot losses at once are one thing to read, not fifty."""
+    desk = Desk("a")
+    assert desk.deliver("a", window=WINDOW).told == ("a",)
+    for number in range(50):
+        desk.shelf.put(alert(f"b{number:02}"), desk.clock())
+        desk.clock.forward(timedelta(seconds=1))
+        assert desk.deliver(f"b{number:02}", window=WINDOW).told == ()
+    desk.clock.forward(WINDOW)
+
+    assert len(desk.deliver(window=WINDOW).told) == 50
+    assert len(desk.messenger.posted) == 2
+    assert desk.outbox.oldest() is None
+
+
+def test_a_digest_that_is_refused_is_told_as_plain_text():
+    desk = Desk("a", "b", "c", "d")
+    desk.messenger.outcomes.append(Delivery(DeliveryStatus.REFUSED, "invalid_blocks"))
+
+    assert desk.deliver().told == ("a", "b", "c", "d")
+    assert [("blocks" in payload) for payload in desk.messenger.offered] == [True, False]
 
 
 def test_the_function_stops_before_its_time_is_over_and_asks_to_go_on():
@@ -103,7 +140,7 @@ def test_the_function_stops_before_its_time_is_over_and_asks_to_go_on():
     result = desk.deliver(until=timedelta(seconds=9))
 
     assert (result.told, result.waiting) == (("a", "b"), 1)
-    assert desk.wakeups.sent == [((), timedelta(0))]
+    assert desk.wakeups.sent == [((), timedelta(seconds=1))]
 
 
 def test_without_time_nothing_is_told():
@@ -206,6 +243,22 @@ def test_killed_at_any_call_no_alert_is_lost_and_told_twice_only_between_post_an
     between = (CALLS[call], moment) in {("post", "kill_after"), ("mark_told", "kill_before")}
     assert len(told) == 2 + between
     assert begun == call + 1
+
+
+@pytest.mark.parametrize("moment", ["kill_before", "kill_after"])
+@pytest.mark.parametrize("call", range(len(["acquire", "pending", "post", *["mark_told"] * 4, "release"])))
+def test_a_digest_killed_at_any_call_loses_no_alert(call: int, moment: str):
+    """What was marked is told; what was not is told again, in what is left of the digest."""
+    desk = Desk("a", "b", "c", "d")
+    setattr(desk.faults, moment, call)
+    with pytest.raises(Killed):
+        desk.deliver()
+    desk.faults.revive()
+    desk.clock.forward(LEASE)
+    desk.deliver()
+
+    assert desk.outbox.oldest() is None
+    assert sorted(desk.shelf.told) == ["a", "b", "c", "d"]
 
 
 def test_the_calls_are_those_that_the_test_above_counts():

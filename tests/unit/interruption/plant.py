@@ -40,10 +40,14 @@ SWEEP = timedelta(seconds=60)
 
 @dataclass
 class Plant:
-    """Everything on one clock and one set of faults. `scope` says which clusters are ours."""
+    """Everything on one clock and one set of faults. `scope` says which clusters are ours.
+
+    Every alert is told as soon as it can be, unless a test is about gathering them for a `window`.
+    """
 
     start: float = 0
     scope: Scope = SCOPE
+    window: timedelta = timedelta(0)
     clock: Clock = field(init=False)
     faults: Faults = field(default_factory=Faults)
 
@@ -98,6 +102,7 @@ class Plant:
             messenger=self.messenger,
             wakeups=self.wakeups,
             pause=self.clock.forward,
+            window=self.window,
         )
 
     def sweep(self) -> None:

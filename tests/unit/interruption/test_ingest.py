@@ -312,7 +312,7 @@ class TestPoison:
 
         assert len(plant.ledger.poison) == 30
         # 04:10 to 09:00, every ten minutes, in six different hours.
-        assert len(plant.posted()) == 6
+        assert len(plant.outcome()["told"]) == 6
 
     def test_what_is_merely_ignored_is_a_row_without_an_alert(self, plant: Plant):
         plant.ingest(message(body("EC2 Fleet Error", {})))

@@ -5,11 +5,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from holdfast.alerts import deliver
 from tests.builders import KEY, at, message
 from tests.unit.interruption.plant import Plant
 from tests.unit.interruption.scenarios import Story, blocked, handled, missed, unread, unwarned
 
 LONG = 3 * 3600
+
+
+@pytest.fixture(autouse=True)
+def _alerts_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How alerts are gathered depends on when they come; whether each is told does not, and is what is counted here."""
+    monkeypatch.setattr(deliver, "SINGLY", 1000)
 
 
 def a_day() -> Plant:

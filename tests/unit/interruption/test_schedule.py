@@ -147,6 +147,12 @@ class TestOutage:
         assert len(rows) - 1 == len(SPOT_TIMES) + 3
 
 
+def test_a_deadline_announced_after_the_fact_asks_for_no_look_before_the_warning():
+    rows = [fact(Kind.CAPACITY_WARNING, 110, announced=at(0)), observation(0, ec2(launched_at=at(0)))]
+
+    assert min(look_times(case_of(*rows))) == at(110)
+
+
 @settings(max_examples=40)
 @given(histories(), st.floats(0, 90_000))
 def test_looks_come_to_an_end_whatever_happened(history, late: float):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from holdfast.alerts.deliver import WINDOW
 from holdfast.interruption.announce import alert_of
 from holdfast.interruption.case import Note
 from holdfast.interruption.event import parse
@@ -214,11 +215,13 @@ def test_karpenter_5400_a_start_after_half_a_minute_is_a_late_start():
 
 def test_karpenter_5667_each_of_many_nodes_names_its_own_pod():
     """karpenter-provider-aws#5667: many Spot losses at once, held by one slow budget."""
-    plant = Plant()
+    plant = Plant(window=WINDOW)
     for number in range(20):
         blocked(instance=f"i-{number:017x}", name=f"n{number}").play(plant)
     plant.run(LONG)
 
     assert [verdicts["0"][0] for verdicts in plant.outcome()["cases"].values()] == ["RECLAIMED_BEFORE_DRAIN"] * 20
-    assert len(plant.posted()) == 20
+    assert len(plant.outcome()["told"]) == 20
+    # Told within three minutes: at most one message a minute, or up to three that are few enough to read.
+    assert len(plant.posted()) <= 4
     assert plant.faults.calls.count("nodeclaims") <= 2 * 7 * 2  # two batches of ten at each of seven looks, and room

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How soon a person should look: now, today, or whenever they like."""
+    """How soon a person should look: now, today, or whenever they like. The most urgent comes first."""
 
     PAGE = "page"
     WARNING = "warning"
@@ -20,7 +20,9 @@ class Alert:
     """Something to tell people, once. `id` is its identity: the same id is never told twice.
 
     `title` is one line of plain text; `what`, `meaning` and `action` are a sentence or two each; `fields` are short
-    name and value pairs; `runbook` is an anchor in docs/runbook.md; `source` names the row of the ledger it comes from.
+    name and value pairs; `subject` is what it is about, and alerts of the same `group` (words such as verdict, NodePool
+    and zone) differ in nothing else, so that a digest may count them; `runbook` is an anchor in docs/runbook.md;
+    `source` names the row of the ledger it comes from.
     All text is plain: whoever renders it escapes it.
     """
 
@@ -33,5 +35,7 @@ class Alert:
     at: datetime
     cluster: str | None = None
     fields: tuple[tuple[str, str], ...] = ()
+    subject: str = ""
+    group: tuple[str, ...] = ()
     runbook: str = ""
     source: str = ""

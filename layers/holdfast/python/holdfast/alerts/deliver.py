@@ -6,18 +6,24 @@ takes about one message a second per webhook; whoever holds the lease keeps to t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
+from holdfast.alerts.alert import Alert
+from holdfast.alerts.digest import SINGLY, by_cluster, digest_payload, plain_digest
 from holdfast.alerts.message import plain_payload, slack_payload
 from holdfast.ports import Busy, Delivery, DeliveryStatus, Messenger, Outbox, Wakeups
 
 LEASE = timedelta(seconds=45)
 """Longer than the function may run, so that a lease never ends while its holder still posts."""
 
-MAX_MESSAGES = 20
+MAX_ALERTS = 500
 """Alerts told under one lease; the rest is told under the next."""
+
+WINDOW = timedelta(seconds=60)
+"""After telling something, how long the alerts that come are gathered before the next message."""
 
 RETRY_AFTER = timedelta(seconds=30)
 """How long to wait after an outage of the webhook that named no time."""
@@ -49,10 +55,12 @@ def deliver(
     messenger: Messenger,
     wakeups: Wakeups,
     pause: Callable[[timedelta], None],
+    window: timedelta = WINDOW,
     runbook_url: str | None = None,
 ) -> DeliverResult:
     """Tells the waiting alerts, oldest first, until none is left or the function's time (`until`) runs out.
 
+    Up to three alerts of a cluster have a message each, more are one digest; then `window` is for gathering.
     `alert_ids` are those the wake-up named; they are found even where the outbox's index does not show them yet.
     """
     lease = outbox.acquire(owner, now=clock(), lifetime=LEASE)
@@ -74,8 +82,10 @@ def deliver(
             wakeups.wake((), delay=wait)
             revoked = stopped.status is DeliveryStatus.REVOKED
             return DeliverResult(tuple(tally.told), tally.waiting, stopped.reason, undeliverable=revoked)
+        if tally.told:
+            not_before = clock() + window
         if tally.waiting > len(tally.refused):
-            wakeups.wake(())
+            wakeups.wake((), delay=_bounded(window) if tally.told else timedelta(0))
         problem = "; ".join(tally.refused) or None
         return DeliverResult(tuple(tally.told), tally.waiting, problem, undeliverable=bool(tally.refused))
     finally:
@@ -102,27 +112,53 @@ def _tell(
     runbook_url: str | None,
 ) -> _Tally:
     tally = _Tally()
-    alerts = outbox.pending(alert_ids, limit=MAX_MESSAGES + 1)
-    for position, alert in enumerate(alerts):
-        if position >= MAX_MESSAGES or clock() + MARGIN >= until:
+    alerts = outbox.pending(alert_ids, limit=MAX_ALERTS + 1)
+    messages = _messages(alerts[:MAX_ALERTS], runbook_url)
+    for position, message in enumerate(messages):
+        if clock() + MARGIN >= until:
             break
         if position:
             pause(timedelta(seconds=1))
-        outcome = messenger.post(slack_payload(alert, runbook_url=runbook_url))
+        outcome = messenger.post(message.payload)
         if outcome.status is DeliveryStatus.REFUSED:
             # The blocks were not to Slack's liking; the words still have to arrive.
-            outcome = messenger.post(plain_payload(alert))
+            outcome = messenger.post(message.plain)
         if outcome.status is DeliveryStatus.REFUSED:
-            # One alert that cannot be told must not keep the others back; it stays in the outbox.
-            tally.refused.append(f"{alert.id} was refused, as plain text too: {outcome.reason}")
+            # What cannot be told must not keep the others back; it stays in the outbox.
+            tally.refused.extend(
+                f"{alert.id} was refused, as plain text too: {outcome.reason}" for alert in message.alerts
+            )
             continue
         if outcome.status is not DeliveryStatus.DELIVERED:
             tally.stopped = outcome
             break
-        outbox.mark_told(alert.id, now=clock())
-        tally.told.append(alert.id)
+        for alert in message.alerts:
+            outbox.mark_told(alert.id, now=clock())
+            tally.told.append(alert.id)
     tally.waiting = len(alerts) - len(tally.told)
     return tally
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """One post: the alerts it tells, as blocks and as plain text."""
+
+    alerts: tuple[Alert, ...]
+    payload: Mapping[str, Any]
+    plain: Mapping[str, Any]
+
+
+def _messages(alerts: Sequence[Alert], runbook_url: str | None) -> list[_Message]:
+    messages: list[_Message] = []
+    for members in by_cluster(alerts).values():
+        if len(members) > SINGLY:
+            messages.append(_Message(members, digest_payload(members), plain_digest(members)))
+        else:
+            messages.extend(
+                _Message((alert,), slack_payload(alert, runbook_url=runbook_url), plain_payload(alert))
+                for alert in members
+            )
+    return messages
 
 
 def _bounded(wait: timedelta) -> timedelta:

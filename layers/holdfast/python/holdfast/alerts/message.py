@@ -19,7 +19,7 @@ FIELDS = 10
 FOOTER = 500
 """Together these stay below the limit for all blocks, however long an alert's texts are."""
 
-_MARKS: Final[Mapping[Severity, str]] = {
+MARKS: Final[Mapping[Severity, str]] = {
     Severity.PAGE: ":rotating_light:",
     Severity.WARNING: ":warning:",
     Severity.INFO: ":information_source:",
@@ -29,19 +29,19 @@ _MARKS: Final[Mapping[Severity, str]] = {
 def slack_payload(alert: Alert, *, runbook_url: str | None = None) -> Mapping[str, Any]:
     """The JSON body for an incoming webhook. `runbook_url` is where the runbook's sections can be read."""
     where = f" [{alert.cluster}]" if alert.cluster else ""
-    headline = _cut(f"{_MARKS[alert.severity]} {alert.title}{where}", HEADER)
+    headline = cut(f"{MARKS[alert.severity]} {alert.title}{where}", HEADER)
     blocks: list[Mapping[str, Any]] = [
         {"type": "header", "text": {"type": "plain_text", "text": headline, "emoji": True}},
-        _section(f"*What happened* {escape(alert.what)}"),
-        _section(f"*What it means* {escape(alert.meaning)}"),
-        _section(f"*What to do* {escape(alert.action)}"),
+        section(f"*What happened* {escape(alert.what)}"),
+        section(f"*What it means* {escape(alert.meaning)}"),
+        section(f"*What to do* {escape(alert.action)}"),
     ]
     if alert.fields:
         blocks.append(
             {
                 "type": "section",
                 "fields": [
-                    {"type": "mrkdwn", "text": _cut(f"*{escape(name)}*\n{escape(value)}", FIELD)}
+                    {"type": "mrkdwn", "text": cut(f"*{escape(name)}*\n{escape(value)}", FIELD)}
                     for name, value in alert.fields[:FIELDS]
                 ],
             }
@@ -49,10 +49,10 @@ def slack_payload(alert: Alert, *, runbook_url: str | None = None) -> Mapping[st
     blocks.append(
         {
             "type": "context",
-            "elements": [{"type": "mrkdwn", "text": _cut(_footer(alert, runbook_url), FOOTER)}],
+            "elements": [{"type": "mrkdwn", "text": cut(_footer(alert, runbook_url), FOOTER)}],
         }
     )
-    return {"text": _cut(escape(f"{alert.title}{where}: {alert.what}"), SECTION), "blocks": blocks}
+    return {"text": cut(escape(f"{alert.title}{where}: {alert.what}"), SECTION), "blocks": blocks}
 
 
 def plain_payload(alert: Alert) -> Mapping[str, Any]:
@@ -64,7 +64,7 @@ def plain_payload(alert: Alert) -> Mapping[str, Any]:
         alert.action,
         *(f"{name}: {value}" for name, value in alert.fields),
     ]
-    return {"text": _cut(escape("\n".join(lines)), SECTION)}
+    return {"text": cut(escape("\n".join(lines)), SECTION)}
 
 
 def escape(text: str) -> str:
@@ -72,8 +72,8 @@ def escape(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _section(text: str) -> Mapping[str, Any]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": _cut(text, SECTION)}}
+def section(text: str) -> Mapping[str, Any]:
+    return {"type": "section", "text": {"type": "mrkdwn", "text": cut(text, SECTION)}}
 
 
 def _footer(alert: Alert, runbook_url: str | None) -> str:
@@ -87,7 +87,7 @@ def _footer(alert: Alert, runbook_url: str | None) -> str:
     return " | ".join(parts)
 
 
-def _cut(text: str, limit: int) -> str:
+def cut(text: str, limit: int) -> str:
     """At most `limit` characters of `text`, with no half of a `&lt;` at the end and nothing that UTF-8 cannot say."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     if len(text) <= limit:

@@ -133,6 +133,10 @@ def alert_of(record: CaseRecord, *, corrects: bool) -> Alert | None:
             )
             if value is not None
         ),
+        subject=where,
+        group=tuple(
+            part for part in (judgement.verdict.value, judgement.cause, case.nodepool, case.zone) if part is not None
+        ),
         runbook=judgement.verdict.value.lower().replace("_", "-"),
         source=case.key,
     )

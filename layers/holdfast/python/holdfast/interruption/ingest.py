@@ -222,6 +222,8 @@ def poison_alert(rejection: Rejection, message: Message, home: Home, now: dateti
         action="Find out who sends to the bus or the queue; more of the same kind within this hour are counted, not told.",
         at=at,
         fields=(("Defect", rejection.code), ("Message", message.id), ("SHA-256", rejection.digest[:16])),
+        subject=message.id,
+        group=("unreadable message", rejection.code),
         runbook="poison-message",
         source=f"rejection {rejection.digest}",
     )

@@ -45,7 +45,9 @@ def look_times(case: Case) -> tuple[datetime, ...]:
         times |= {case.closed_at + offset for offset in AFTER_CLOSING}
     if case.blind and times:
         times |= {max(times) + offset for offset in AFTER_OUTAGE}
-    return tuple(sorted(times))
+    # A deadline announced after the fact is no reason to look into an earlier run of the instance.
+    earliest = case.warned_at or min(times, default=None)
+    return tuple(sorted(moment for moment in times if earliest is not None and moment >= earliest))
 
 
 def next_look(case: Case) -> datetime | None:
