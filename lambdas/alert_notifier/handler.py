@@ -43,6 +43,7 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
             messenger=needs.messenger,
             wakeups=needs.wakeups,
             pause=clock.pause,
+            window=needs.window,
         )
     except HoldfastError as error:
         failed = {record.message_id: str(error) for record in records}

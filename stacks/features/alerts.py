@@ -96,6 +96,7 @@ class AlertDelivery(Construct):
                 table=ledger.table_name,
                 wakeup_queue=self.wakeups.queue_url,
                 webhook_secret=slack.webhook_secret_name,
+                digest_window=str(int(config.alerts.digest_window.total_seconds())),
             ),
             statements=[
                 consume("ReadWakeups", self.wakeups, "Lambda reads the wake-ups and deletes those that are done."),

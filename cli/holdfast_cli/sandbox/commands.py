@@ -21,7 +21,9 @@ app = typer.Typer(
 
 Folder = Annotated[
     Path | None,
-    typer.Option("--folder", help="Where the sandbox keeps its state. [default: .sandbox in the project]", show_default=False),
+    typer.Option(
+        "--folder", help="Where the sandbox keeps its state. [default: .sandbox in the project]", show_default=False
+    ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show what the CDK prints.")]
 
@@ -41,7 +43,9 @@ def up_command(folder: Folder = None, verbose: Verbose = False) -> None:
     console = Console()
     sandbox = up.up(folder, progress=_progress(console), on_cdk_line=_lines(console, verbose))
     _print_status(sandbox.folder, console)
-    console.print("It runs. `holdfast sandbox env` prints the environment for its clients, `holdfast sandbox down` ends it.")
+    console.print(
+        "It runs. `holdfast sandbox env` prints the environment for its clients, `holdfast sandbox down` ends it."
+    )
 
 
 @app.command("demo")
@@ -67,7 +71,9 @@ def demo_command(
     wrong = [outcome for outcome in outcomes if outcome.wrong]
     seconds = time.monotonic() - began
     if wrong:
-        console.print(f"{len(wrong)} of {len(outcomes)} scenes are not as they should be ({seconds:.0f} s).", style="red")
+        console.print(
+            f"{len(wrong)} of {len(outcomes)} scenes are not as they should be ({seconds:.0f} s).", style="red"
+        )
         console.print(f"The functions' logs are in {sandbox.logs}.")
         raise typer.Exit(1)
     console.print(f"All {len(outcomes)} scenes are as they should be ({seconds:.0f} s).", style="green")

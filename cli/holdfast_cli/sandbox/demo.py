@@ -100,7 +100,9 @@ def show(outcomes: Sequence[Outcome], console: Console) -> None:
         table.add_column(heading, overflow="fold")
     for outcome in outcomes:
         truth, found = _expected(outcome.played), _found(outcome)
-        mark = Text("as it should be", style="green") if not outcome.wrong else Text("; ".join(outcome.wrong), style="red")
+        mark = (
+            Text("as it should be", style="green") if not outcome.wrong else Text("; ".join(outcome.wrong), style="red")
+        )
         told = "1 message" if outcome.message is not None else "no message"
         table.add_row(outcome.played.name, truth, found, told, mark)
     console.print(table)

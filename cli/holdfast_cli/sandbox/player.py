@@ -135,7 +135,9 @@ class Player:
         queue = sqs.get_queue_url(QueueName=up.CLUSTER)["QueueUrl"]
         read = 0
         for _ in range(_POLLS):
-            messages = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, VisibilityTimeout=20).get("Messages", [])
+            messages = sqs.receive_message(QueueUrl=queue, MaxNumberOfMessages=10, VisibilityTimeout=20).get(
+                "Messages", []
+            )
             if not messages:
                 return read
             for message in messages:
@@ -208,7 +210,9 @@ class Player:
         state = "EC2 Instance State-change Notification"
         self._events.deliver(
             [
-                self._event(instance_id, "EC2 Instance Rebalance Recommendation", warned_at - timedelta(minutes=9), named),
+                self._event(
+                    instance_id, "EC2 Instance Rebalance Recommendation", warned_at - timedelta(minutes=9), named
+                ),
                 self._event(
                     instance_id,
                     "EC2 Spot Instance Interruption Warning",
@@ -225,7 +229,9 @@ class Player:
         name = f"{subject}/{detail_type}/{time}/{sorted(detail.items())}"
         resources: Sequence[str] = ()
         if "instance-id" in detail:
-            resources = (f"arn:aws:ec2:{self._sandbox.region}:{self._sandbox.account}:instance/{detail['instance-id']}",)
+            resources = (
+                f"arn:aws:ec2:{self._sandbox.region}:{self._sandbox.account}:instance/{detail['instance-id']}",
+            )
         return {
             "version": "0",
             "id": str(uuid5(NAMESPACE_URL, name)),

@@ -168,11 +168,9 @@ def write_config(sandbox: SandboxState, **audit: str | int) -> Path:
     document.pop("$schema", None)
     document["architecture"] = "arm64" if platform.machine() in {"arm64", "aarch64"} else "x86_64"
     document["clusters"][0] |= {"name": CLUSTER, "account": sandbox.account, "region": sandbox.region}
-    document["clusters"][0]["karpenter"]["controllerRoleArn"] = (
-        f"arn:aws:iam::{sandbox.account}:role/{CONTROLLER_ROLE}"
-    )
+    document["clusters"][0]["karpenter"]["controllerRoleArn"] = f"arn:aws:iam::{sandbox.account}:role/{CONTROLLER_ROLE}"
     document["audit"] = {"functionTimeout": "20s", "queueVisibilityTimeout": "120s", "maxConcurrency": 2, **audit}
-    document["alerts"] = {"slack": {"webhookSecretName": WEBHOOK_SECRET}}
+    document["alerts"] = {"slack": {"webhookSecretName": WEBHOOK_SECRET}, "digestWindow": "5s"}
     path = sandbox.folder / CONFIG_FILE
     path.write_text(yaml.safe_dump(document, sort_keys=False))
     return path

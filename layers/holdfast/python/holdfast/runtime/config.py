@@ -166,6 +166,10 @@ class Alerts(Section):
     """Where alerts go."""
 
     slack: Slack | None = Field(default=None, description="Left out or null: verdicts are kept, nobody is told.")
+    digest_window: Annotated[Duration, Between(timedelta(seconds=1), 15 * _MINUTE, "what SQS can delay")] = Field(
+        default=timedelta(seconds=60),
+        description="After a message, how long alerts are gathered: more than three of a cluster become one digest.",
+    )
 
 
 LogRetentionDays = Literal[

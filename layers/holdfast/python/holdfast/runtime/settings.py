@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from typing import Any, ClassVar, Self
 
 from holdfast.errors import SettingsError
@@ -84,7 +85,9 @@ class SweeperSettings(Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifierSettings(Settings):
-    """Of alert_notifier. `webhook_secret` is the name of the secret that holds the webhook's URL."""
+    """Of alert_notifier. `webhook_secret` is the name of the secret that holds the webhook's URL; `digest_window` are the
+    seconds for which alerts are gathered after a message.
+    """
 
     service: ClassVar[str] = "alert_notifier"
 
@@ -93,6 +96,18 @@ class NotifierSettings(Settings):
     table: str
     wakeup_queue: str
     webhook_secret: str
+    digest_window: str
+
+
+def parse_seconds(text: str, name: str) -> timedelta:
+    """The duration in a settings field.
+
+    Raises:
+        SettingsError: it is no whole number of seconds.
+    """
+    if not text.isdecimal():
+        raise SettingsError(f"{variable(name)} must be whole seconds, here {text!r}: it is set by `cdk deploy`")
+    return timedelta(seconds=int(text))
 
 
 def variable(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 
 from holdfast.adapters import clients
@@ -12,7 +13,7 @@ from holdfast.adapters.outbox import DynamoOutbox
 from holdfast.adapters.secrets import WebhookSecret
 from holdfast.adapters.slack import SlackMessenger
 from holdfast.adapters.sqs import SqsWakeups, parse_wakeup
-from holdfast.runtime.settings import NotifierSettings
+from holdfast.runtime.settings import NotifierSettings, parse_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Notifier:
     messenger: SlackMessenger
     wakeups: SqsWakeups
     parse_wakeup: Callable[[str], tuple[str, ...]]
+    window: timedelta
 
 
 @cache
@@ -38,4 +40,5 @@ def notifier() -> Notifier:
         messenger=SlackMessenger(WebhookSecret(clients.secretsmanager(settings.region), settings.webhook_secret)),
         wakeups=SqsWakeups(clients.sqs(settings.region), settings.wakeup_queue),
         parse_wakeup=parse_wakeup,
+        window=parse_seconds(settings.digest_window, "digest_window"),
     )
