@@ -15,6 +15,7 @@ import typer.main
 from holdfast.adapters.documents import observation_schema
 from holdfast.interruption.case import NOTICE, RUNNING_AFTER, START_WITHIN, TOLERANCE, Deletion, Drained, End
 from holdfast.interruption.schedule import AFTER_WARNING, UNWARNED_AFTER
+from holdfast.interruption.slo import TARGETS, Unit
 from holdfast.interruption.verdict import TABLE, Cause, Cell, Verdict
 from holdfast_cli.cases import CASE_KEYS
 from holdfast_cli.errors import ExitCode
@@ -115,6 +116,26 @@ def interruptions_page() -> str:
             "4. The table below.",
             "5. GHOST, where the table says no more than INCONCLUSIVE, SUPERSEDED or NOT_RECLAIMED.",
             "",
+            "## Objectives",
+            "",
+            "`holdfast interruptions stats` compares four weeks, or another time, with these objectives:",
+            "",
+            *_table(("Name", "Measures", "Target", "May be worse"), _objectives()),
+            "",
+            "Karpenter's are measured on Spot warnings that announce a termination; a MISSED notice of any kind counts.",
+            "They rest on the verdicts HANDLED_IN_TIME, HANDLED_FORCED, HANDLED_LATE, RECLAIMED_BEFORE_DRAIN and MISSED;",
+            "INCONCLUSIVE cases are shown beside them as unseen, and the others say nothing about Karpenter's handling.",
+            "A NodeClaim that was not deleted by the deadline and a drain that was not over count as beyond the target.",
+            "Where no look saw the end of a drain that Karpenter finished, the end of the instance stands for it.",
+            "The audit's own are measured on live cases only, no replays; its share of INCONCLUSIVE cases is one of all",
+            "decided cases but FOREIGN and NOT_APPLICABLE. A verdict counts from when it was stored last: a correction is late.",
+            "A case that waits for its first look or verdict for longer than the target counts as beyond it already.",
+            "",
+            "A percentile is the nearest rank: of n values the ceil(p/100 x n)-th smallest. Nothing is interpolated.",
+            "An objective without a sample is unknown, never met.",
+            "The error budget is the part of the sample that may be worse than the target;",
+            "MISSED may happen once in every four whole weeks, and once in a shorter time.",
+            "",
             "## The decision table",
             "",
             "Three questions, asked of the evidence:",
@@ -133,6 +154,14 @@ def interruptions_page() -> str:
 def _times(offsets: Iterable[Any]) -> str:
     *first, last = (f"{offset.total_seconds():.0f}" for offset in offsets)
     return f"{', '.join(first)} and {last}"
+
+
+def _objectives() -> Iterator[tuple[str, str, str, str]]:
+    for target in TARGETS:
+        sign = "at least" if target.at_least else "at most"
+        worse = f"{target.percent} %" if target.percent else "none"
+        unit = "case" if target.unit is Unit.CASES else target.unit
+        yield f"`{target.name}`", f"{target.owner}: {target.what}", f"{sign} {target.value:g} {unit}", worse
 
 
 def _axes() -> Iterator[str]:
@@ -204,8 +233,37 @@ def cli_page() -> str:
     ]
     for command, keys in JSON_KEYS.items():
         lines += [f"### `holdfast {command}`", "", *_table(("Key", "Meaning"), _keys(keys)), ""]
+        for title, more in _PARTS.get(command, {}).items():
+            lines += [f"{title}:", "", *_table(("Key", "Meaning"), _keys(more)), ""]
     return _HEADER + "\n".join(lines)
 
+
+OBJECTIVE_KEYS: Final[Mapping[str, str]] = {
+    "name": "the objective; see [interruptions.md](interruptions.md#objectives)",
+    "owner": "`karpenter` or `audit`: whose work it measures",
+    "what": "the objective in words",
+    "unit": "`s`, `%` or `cases`",
+    "target": "what the measured value is compared with",
+    "at_least": "whether the measured value has to reach the target; else it must not exceed it",
+    "measured": "the measured value; null without a sample, and where the percentile is a case in which it never happened",
+    "result": "`met`, `not_met` or, without a sample, `unknown`",
+    "sample": "how many cases were measured",
+    "unseen": "how many more belong to the sample, but nobody saw their value",
+    "beyond": "how many of the sample are worse than the target",
+    "allowed": "how many may be: the error budget; null without a sample",
+    "budget_left": "the share of the error budget that is left, negative when it is overspent; null without a sample",
+}
+"""The keys of an objective in JSON."""
+
+TALLY_KEYS: Final[Mapping[str, str]] = {
+    "interruptions": "warnings, and ends without one, of own instances, decided or not",
+    "counted": "those with one of the five verdicts on Karpenter's handling",
+    "handled_in_time": "those of `counted` with the verdict HANDLED_IN_TIME",
+    "handled_share": "`handled_in_time` / `counted`; null when nothing was counted",
+    "missed": "those of `counted` with the verdict MISSED",
+    "inconclusive": "interruptions that could not be judged",
+}
+"""The keys of the counts of a day, NodePool, instance type or zone in JSON."""
 
 JSON_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
     "interruptions list": {
@@ -221,6 +279,24 @@ JSON_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
         "next_look": "when the next look is planned",
         "facts": "what the events said, as the ledger keeps it",
         "observations": "the looks, in the form of [observations.md](observations.md)",
+    },
+    "interruptions stats": {
+        "since": "the earliest time that was asked for",
+        "until": "the latest",
+        "clusters": "one entry for each cluster, with the keys from `cluster` on",
+        "not_read": "configured clusters whose ledger was not read, and why",
+        "cluster": "the EKS cluster; null for the cases of an account and region of which no cluster is known",
+        "account": "the AWS account",
+        "region": "the AWS region",
+        "cases": "all cases that happened in the time",
+        "open": "those whose verdict may still change; they are in `interruptions`, and in no count of verdicts",
+        "interruptions": "those that were interruptions of own instances",
+        "objectives": "the objectives, with the keys below",
+        "verdicts": "how many `cases` have which `verdict` and `cause`, the most first",
+        "nodepools": "the counts below for each NodePool by `name` (null: unknown), the most interruptions first",
+        "instance_types": "the same for each instance type",
+        "zones": "the same for each availability zone",
+        "days": "the same for each `day` (UTC), oldest first, also for days without a case",
     },
     "interruptions rejected": {
         "rejected": (
@@ -259,6 +335,10 @@ JSON_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """The keys of the documents that commands print with `--output json`."""
+
+_PARTS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
+    "interruptions stats": {"An objective": OBJECTIVE_KEYS, "The counts": TALLY_KEYS}
+}
 
 
 def _keys(keys: Mapping[str, str]) -> Iterator[tuple[str, str]]:

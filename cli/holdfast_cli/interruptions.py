@@ -37,6 +37,7 @@ from holdfast_cli.options import (
 )
 from holdfast_cli.output import OutputFormat, OutputOption, console, error_console, plain, print_json
 from holdfast_cli.rejections import print_rejections, rejection_document
+from holdfast_cli.stats import stats
 from holdfast_cli.story import print_case, print_cases, print_judged, print_timeline, to_the_second
 from stacks.config import load
 
@@ -129,6 +130,9 @@ def _records(
                     records[record.case.key] = record
     ordered = sorted(records.values(), key=lambda record: (record.happened_at or begin, record.case.key), reverse=True)
     return ordered[:limit], len(ordered) > limit
+
+
+app.command("stats")(stats)
 
 
 @app.command()

@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError, NotFound
 from holdfast.runtime.config import HoldfastConfig
 from holdfast.times import format_time
 from holdfast_cli.errors import ExitCode, Mistake
-from holdfast_cli.interruptions import ConfigOption, ProfileOption
+from holdfast_cli.options import ConfigOption, ProfileOption
 from holdfast_cli.output import OutputFormat, OutputOption, console, error_console, plain, print_json
 from holdfast_cli.redrive_rules import DeadLetters, Decision, Letter, Way, dead_letters_in, decide, find
 

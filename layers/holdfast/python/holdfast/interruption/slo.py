@@ -85,37 +85,27 @@ class Target:
 
 
 DELETION_P95: Final = Target(
-    "deletion_p95", Owner.KARPENTER, "from the warning to the NodeClaim's deletion, p95", Unit.SECONDS, 15, 5
+    "deletion_p95", Owner.KARPENTER, "NodeClaim deleted after the warning, p95", Unit.SECONDS, 15, 5
 )
 DELETION_P99: Final = Target(
-    "deletion_p99", Owner.KARPENTER, "from the warning to the NodeClaim's deletion, p99", Unit.SECONDS, 30, 1
+    "deletion_p99", Owner.KARPENTER, "NodeClaim deleted after the warning, p99", Unit.SECONDS, 30, 1
 )
-DRAINED_P99: Final = Target(
-    "drained_p99", Owner.KARPENTER, "from the warning to the end of the drain, p99", Unit.SECONDS, 110, 1
-)
+DRAINED_P99: Final = Target("drained_p99", Owner.KARPENTER, "drained after the warning, p99", Unit.SECONDS, 110, 1)
 HANDLED: Final = Target(
     "handled_in_time",
     Owner.KARPENTER,
-    "share of warnings that were handled in time",
+    "warnings handled in time",
     Unit.PERCENT,
     99,
     1,
     at_least=True,
 )
-MISSED: Final = Target("missed", Owner.KARPENTER, "warnings missed, in four weeks", Unit.CASES, 1, 0)
-INCONCLUSIVE: Final = Target("inconclusive", Owner.AUDIT, "share of cases that could not be judged", Unit.PERCENT, 1, 1)
-FIRST_LOOK_P95: Final = Target(
-    "first_look_p95", Owner.AUDIT, "from the warning to the first look, p95", Unit.SECONDS, 10, 5
-)
-FIRST_LOOK_P99: Final = Target(
-    "first_look_p99", Owner.AUDIT, "from the warning to the first look, p99", Unit.SECONDS, 30, 1
-)
-VERDICT_P95: Final = Target(
-    "verdict_p95", Owner.AUDIT, "from the warning to the stored verdict, p95", Unit.SECONDS, 180, 5
-)
-VERDICT_P99: Final = Target(
-    "verdict_p99", Owner.AUDIT, "from the warning to the stored verdict, p99", Unit.SECONDS, 600, 1
-)
+MISSED: Final = Target("missed", Owner.KARPENTER, "warnings missed in four weeks", Unit.CASES, 1, 0)
+INCONCLUSIVE: Final = Target("inconclusive", Owner.AUDIT, "cases that could not be judged", Unit.PERCENT, 1, 1)
+FIRST_LOOK_P95: Final = Target("first_look_p95", Owner.AUDIT, "first look after the warning, p95", Unit.SECONDS, 10, 5)
+FIRST_LOOK_P99: Final = Target("first_look_p99", Owner.AUDIT, "first look after the warning, p99", Unit.SECONDS, 30, 1)
+VERDICT_P95: Final = Target("verdict_p95", Owner.AUDIT, "verdict after the warning, p95", Unit.SECONDS, 180, 5)
+VERDICT_P99: Final = Target("verdict_p99", Owner.AUDIT, "verdict after the warning, p99", Unit.SECONDS, 600, 1)
 
 TARGETS: Final = (
     DELETION_P95,
