@@ -5,15 +5,20 @@ import random
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
+from holdfast.adapters.documents import dump, load
 from holdfast.alerts.alert import Alert
 from holdfast.interruption.case import Case, Scope, fold
 from holdfast.interruption.event import Fact, Home, Rejection, parse
 from holdfast.interruption.ingest import IngestResult, Message, ingest
-from holdfast.interruption.observation import InstanceView
+from holdfast.interruption.observation import Answer, ClusterView, Condition, InstanceView, Observation
+from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.slo import Statistics, summarize
+from holdfast.interruption.verdict import judge
 from holdfast.ports import InstanceKey, Look
 from tests.bench.harness import RUNS, Line, cpu, growth, median_cpu
 
@@ -23,6 +28,8 @@ NOW = datetime(2026, 9, 1, 12, tzinfo=UTC)
 LEDGER = 30_000
 DUPLICATES = 0.2
 BATCH = 10
+STATS_DAYS = 400
+CASES_A_DAY = 50
 
 
 def run() -> Iterator[Line]:
@@ -37,6 +44,10 @@ def run() -> Iterator[Line]:
     seconds = statistics.median(_ingest_cost(1) * BATCH for _ in range(RUNS))
     yield Line("ingest of a batch of 10 events, without I/O", seconds * 1000, "ms", 5)
     yield from growth("ingest", _ingest_cost)
+
+    rows = stored_cases(STATS_DAYS * CASES_A_DAY)
+    yield Line("stats over 400 days of 50 cases, rows in memory", median_cpu(lambda: statistics_of(rows)), "s", 3)
+    yield from growth("stats", _stats_cost)
 
 
 def events(instances: int) -> Iterator[str]:
@@ -84,6 +95,58 @@ def cases(bodies: Sequence[str] | Mapping[str, None]) -> dict[str, tuple[Case, .
         for fact in parse(body, HOME).facts:
             by_instance[fact.subject].append(fact)
     return {instance: fold(facts, (), SCOPE) for instance, facts in by_instance.items()}
+
+
+@cache
+def stored_cases(count: int) -> tuple[str, ...]:
+    """``count`` judged Spot terminations as the ledger keeps them, 50 a day up to now, newest first."""
+    life = [fact for body in events(1) for fact in parse(body, HOME).facts]
+    rows: list[str] = []
+    for number in range(count):
+        warned = NOW - number * timedelta(days=1) / CASES_A_DAY
+        later = warned - datetime(2026, 9, 1, tzinfo=UTC)
+        facts = [replace(fact, at=fact.at + later, subject=f"i-{number:017x}") for fact in life]
+        (case,) = fold(facts, (_look(facts[0].subject, warned),), SCOPE)
+        judged = warned + timedelta(minutes=3)
+        rows.append(dump(CaseRecord(case, judge(case, judged, exhausted=True), judged)))
+    return tuple(rows)
+
+
+def _look(instance: str, warned: datetime) -> Observation:
+    drained = Condition("Drained", "True", "Drained", warned + timedelta(seconds=60))
+    pool, zone = f"pool-{instance[-1]}", f"{HOME.region}{'abc'[int(instance[-2], 16) % 3]}"
+    return Observation(
+        instance,
+        warned + timedelta(seconds=110),
+        ec2=InstanceView(Answer.OK, state="running", cluster="shop", nodepool=pool, instance_type="m7g.large"),
+        kubernetes=ClusterView(
+            Answer.OK,
+            cluster="shop",
+            nodepool=pool,
+            nodeclaim=f"{pool}-{instance[-5:]}",
+            zone=zone,
+            deleted_at=warned + timedelta(seconds=3),
+            conditions=(drained,),
+        ),
+    )
+
+
+def statistics_of(rows: Sequence[str]) -> Statistics:
+    records = (load(CaseRecord, row, "a row") for row in rows)
+    return summarize(records, since=NOW - timedelta(days=STATS_DAYS), until=NOW, now=NOW)
+
+
+def _stats_cost(size: int) -> float:
+    """Seconds for one case of a report of ``size`` sixteenths; the small ones as often as makes the same work."""
+    rows = stored_cases(STATS_DAYS * CASES_A_DAY)[: STATS_DAYS * CASES_A_DAY * size // 16]
+    repeats = 16 // size
+
+    def reports() -> None:
+        for _ in range(repeats):
+            if statistics_of(rows).cases != len(rows):
+                raise RuntimeError("the statistics leave out cases of the time they are about")
+
+    return cpu(reports) / repeats / len(rows)
 
 
 def _ledger_cost(size: int) -> float:
