@@ -53,7 +53,7 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
         for identity in result.told:
             logger.info("told", alert=identity)
         if result.problem is not None:
-            logger.log("ERROR" if result.undeliverable else "WARNING", result.problem)
+            (logger.error if result.undeliverable else logger.warning)(result.problem)
     metrics.record(MetricName.ALERTS_TOLD, told)
     metrics.record(MetricName.ALERTS_WAITING, waiting)
     metrics.record(MetricName.ALERTS_UNDELIVERABLE, undeliverable)
