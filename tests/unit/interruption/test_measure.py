@@ -9,6 +9,7 @@ from holdfast.interruption.case import Case, Deletion
 from holdfast.interruption.event import Kind
 from holdfast.interruption.measure import HANDLED, Measures, measure
 from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.slo import COUNTED
 from holdfast.interruption.verdict import Judgement, Verdict
 from tests.builders import USER, at, case_of, ec2, ended, kube, observation, warning
 
@@ -51,6 +52,10 @@ def test_only_spot_terminations_are_measured_others_only_counted(fields: dict[st
     assert measured(Verdict.HANDLED_IN_TIME, **fields) == Measures(
         "cluster-a", "orders-spot", Verdict.HANDLED_IN_TIME, None, None, None
     )
+
+
+def test_metrics_and_statistics_take_the_share_of_the_same_verdicts():
+    assert set(HANDLED) == set(COUNTED)
 
 
 def test_a_deletion_before_the_warning_is_no_reaction_to_it():
