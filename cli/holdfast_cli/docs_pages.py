@@ -312,6 +312,15 @@ JSON_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
         "assumed": "what was taken for granted about accounts, regions and clusters",
         "evidence": "how many `facts`, `duplicates` and `observations` were read",
     },
+    "doctor": {
+        "at": "when it looked",
+        "good": "nothing is broken or unknown",
+        "checks": (
+            "`place` (a cluster, or account and region), `check`, `state` (`ok`, `warning`, `broken`, `unknown`), `found`, "
+            "`way_out` (null where there is nothing to do)"
+        ),
+        "not_looked_at": "what was left out for want of an option",
+    },
     "redrive": {
         "queue": "the dead-letter queue",
         "account": "its account",
