@@ -1,7 +1,7 @@
 """Files of event bodies and observations, read into what can be judged.
 
 A file may hold one JSON document, JSON arrays, or JSON lines, mixed and in any order. What a document is shows in its
-shape: an event body, an observation, an exported case, the batch that SQS hands to Lambda, or what `aws sqs
+shape: an event body, an observation, an exported case or a line of one, the batch that SQS hands to Lambda, or what `aws sqs
 receive-message` prints (so a dead-letter queue can be read too). Nothing is skipped: what is none of these is a body
 that the event parser gets to refuse, with its place in the file.
 """
@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from holdfast.adapters.documents import load
 from holdfast.errors import InvalidDocument
@@ -43,6 +45,34 @@ class Invalid:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterOf:
+    """A cluster that the exporting audit counted as its own, with Karpenter's controller role there."""
+
+    name: str
+    controller_role_arn: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeOf:
+    """Where the exporting audit stood, and its clusters."""
+
+    account: str
+    region: str
+    clusters: tuple[ClusterOf, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVerdict:
+    """What the ledger said of a case when it was exported."""
+
+    place: str
+    key: str
+    verdict: str
+    cause: str | None
+    final: bool
+
+
 @dataclass(slots=True)
 class Evidence:
     """What some files hold. `remarks` are facts about the files that no verdict depends on."""
@@ -50,8 +80,14 @@ class Evidence:
     bodies: list[Body] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     observations: list[tuple[str, Observation]] = field(default_factory=list)
+    scopes: list[ScopeOf] = field(default_factory=list)
+    verdicts: list[StoredVerdict] = field(default_factory=list)
     invalid: list[Invalid] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+
+
+_SCOPE = TypeAdapter(ScopeOf)
+_VERDICT = TypeAdapter(StoredVerdict)
 
 
 def read_evidence(name: str, raw: bytes, into: Evidence) -> None:
@@ -148,6 +184,14 @@ def _add(value: Any, place: str, into: Evidence) -> None:
             _message(value["body"], value.get("attributes"), place, into)
         case {"facts": list(), "observations": list()}:
             _exported(value, place, into)
+        case {"fact": dict() as told} if len(value) == 1:
+            fact = _loaded(Fact, told, place, into)
+            if fact is not None:
+                into.facts.append(fact)
+        case {"scope": dict() as told} if len(value) == 1:
+            _scope(told, place, into)
+        case {"case": dict() as told} if len(value) == 1:
+            _verdict(told, place, into)
         case dict() if _is_observation(value):
             _observed(value, place, into)
         case _:
@@ -195,6 +239,27 @@ def _exported(value: Mapping[str, Any], place: str, into: Evidence) -> None:
             into.facts.append(fact)
     for index, item in enumerate(value["observations"]):
         _observed(item, f"{place} observations[{index}]", into)
+
+
+def _scope(told: Mapping[str, Any], place: str, into: Evidence) -> None:
+    try:
+        into.scopes.append(_SCOPE.validate_json(json.dumps(told), strict=True))
+    except ValidationError as error:
+        into.invalid.append(Invalid(place, f"this is no scope: {_first(error)}"))
+
+
+def _verdict(told: Mapping[str, Any], place: str, into: Evidence) -> None:
+    # Of the many keys of a case only these are compared; the evidence itself says the rest.
+    compared = {key: told.get(key) for key in ("key", "verdict", "cause", "final")}
+    try:
+        into.verdicts.append(_VERDICT.validate_json(json.dumps({"place": place, **compared}), strict=True))
+    except ValidationError as error:
+        into.invalid.append(Invalid(place, f"this is no case: {_first(error)}"))
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
 
 
 def _observed(value: Any, place: str, into: Evidence) -> None:

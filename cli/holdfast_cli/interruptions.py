@@ -20,10 +20,12 @@ from holdfast.interruption.record import CaseRecord
 from holdfast.interruption.verdict import Verdict
 from holdfast.ports import History, InstanceKey
 from holdfast.times import format_time, parse_time
+from holdfast_cli.anonymize import anonymous
 from holdfast_cli.cases import case_document, timeline
 from holdfast_cli.errors import ExitCode, Mistake
 from holdfast_cli.evidence import Evidence, read_evidence
-from holdfast_cli.judge import Configured, Environment, Judged, inferred, judge_evidence
+from holdfast_cli.export import Export, lines
+from holdfast_cli.judge import Configured, Environment, Judged, environment_of, judge_evidence
 from holdfast_cli.options import (
     ClusterOption,
     ConfigOption,
@@ -190,6 +192,67 @@ def show(
         out.print(plain(f"The next look is planned for {format_time(history.watch.due_at)}.", "dim"))
     if others:
         out.print(plain(f"Other runs of this instance: {', '.join(other.case.key for other in others)}.", "dim"))
+
+
+@app.command()
+def export(
+    case: Annotated[
+        str,
+        typer.Argument(metavar="CASE", help="A case's key, ACCOUNT/REGION/INSTANCE/CYCLE, or an instance id."),
+    ],
+    *,
+    output_file: Annotated[
+        Path | None, typer.Option("--output-file", help="Write to this file instead of standard output.")
+    ] = None,
+    anonymize: Annotated[
+        bool,
+        typer.Option(
+            "--anonymize",
+            help="Replace accounts, instances and names, the same ones in the same way; leave out free text.",
+        ),
+    ] = False,
+    config: ConfigOption = None,
+    profile: ProfileOption = None,
+    region: RegionOption = None,
+    table: TableOption = None,
+) -> None:
+    """Writes all that is known of a case as JSON lines, for a bug report; `interruptions judge` reads them back.
+
+    All cases of the instance are in it: the clusters that count as yours, the stored verdicts, every event and every look.
+    `holdfast interruptions judge` comes to the same verdict and says so where it does not. Region, zone, instance type and
+    times stay in an anonymized export.
+
+    For example:
+
+        holdfast interruptions export i-0a11111111111111a --output-file case.jsonl
+
+        holdfast interruptions export i-0a11111111111111a --anonymize | holdfast interruptions judge -
+    """
+    from holdfast_cli import ledgers  # noqa: PLC0415 - as above
+
+    wanted = _wanted(case)
+    access = ledgers.Access(config, profile, region, table)
+    history = _history(wanted, access)
+    chosen, others = _pick(history, wanted)
+    records = (*(() if chosen is None else (chosen,)), *others)
+    told = Export(ledgers.scope(access, history.key), records, history.facts, history.observations)
+    written = "".join(f"{line}\n" for line in lines(anonymous(told) if anonymize else told))
+    for remark in _read_back(written):
+        error_console().print(plain(remark, "yellow"))
+    if output_file is None:
+        sys.stdout.write(written)
+        return
+    try:
+        output_file.write_text(written, encoding="utf-8")
+    except OSError as error:
+        raise Mistake(f"{output_file} cannot be written: {error.strerror or type(error).__name__}.") from error
+
+
+def _read_back(written: str) -> Sequence[str]:
+    """What a reader of the export will be told, such as that the evidence no longer gives the stored verdict."""
+    evidence = Evidence()
+    read_evidence("export", written.encode(), evidence)
+    return judge_evidence(evidence, environment_of(evidence, {})).remarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +440,7 @@ def _environment(evidence: Evidence, given: Sequence[str], config: Path | None) 
                 "--cluster eksworkshop=arn:aws:iam::111122223333:role/KarpenterControllerRole-eksworkshop."
             )
         roles[name] = role
-    return inferred(evidence, roles)
+    return environment_of(evidence, roles)
 
 
 def _time(option: str, text: str | None) -> datetime | None:

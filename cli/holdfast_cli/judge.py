@@ -97,6 +97,43 @@ class Inferred:
         return tuple(said)
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """As the exported cases themselves say; what is from elsewhere is taken as the input tells it."""
+
+    scopes: Mapping[Home, Mapping[str, Cluster]]
+    otherwise: Inferred
+
+    def home(self, account: str | None, region: str | None) -> Home:
+        """Where the event says it is from."""
+        return self.otherwise.home(account, region)
+
+    def clusters(self, home: Home) -> Mapping[str, Cluster]:
+        """The clusters of the audit that the case was exported from."""
+        return self.scopes[home] if home in self.scopes else self.otherwise.clusters(home)
+
+    def sentences(self) -> Sequence[str]:
+        """Names the places that the files told of."""
+        said = [
+            f"Account {home.account}, {home.region}: ours are the clusters that the export names: "
+            f"{', '.join(clusters) or 'none'}."
+            for home, clusters in self.scopes.items()
+        ]
+        return ("Every event counts as sent to the account and region it names.", *said)
+
+
+def environment_of(evidence: Evidence, roles: Mapping[str, str]) -> Environment:
+    """What the evidence says of accounts, regions and clusters; clusters that were given (`roles`) come first."""
+    otherwise = inferred(evidence, roles)
+    if roles or not evidence.scopes:
+        return otherwise
+    scopes: dict[Home, dict[str, Cluster]] = defaultdict(dict)
+    for scope in evidence.scopes:
+        clusters = {cluster.name: Cluster(cluster.name, cluster.controller_role_arn) for cluster in scope.clusters}
+        scopes[Home(scope.account, scope.region)].update(clusters)
+    return Recorded(scopes, otherwise)
+
+
 def inferred(evidence: Evidence, roles: Mapping[str, str]) -> Inferred:
     """The environment that the evidence itself describes; `roles` are clusters given with their controller roles."""
     homes: Counter[tuple[str, str]] = Counter(
@@ -177,6 +214,7 @@ def judge_evidence(evidence: Evidence, environment: Environment, *, now: datetim
         remarks.append(f"Not about an instance, so in no case: {', '.join(sorted(others))}.")
     histories = _histories(facts, looks, refusals, remarks)
     cases = [record for key, history in histories.items() for record in _records(key, history, environment, now)]
+    remarks += _differences(evidence, cases)
     distinct = {(fact.kind, fact.event_id, fact.account, fact.region, fact.subject) for fact in facts}
     return Judged(
         cases=tuple(sorted(cases, key=lambda record: (record.happened_at or record.judged_at, record.case.key))),
@@ -188,6 +226,24 @@ def judge_evidence(evidence: Evidence, environment: Environment, *, now: datetim
         duplicates=len(facts) - len(distinct),
         observations=len(looks),
     )
+
+
+def _differences(evidence: Evidence, cases: Iterable[CaseRecord]) -> Iterable[str]:
+    """Where an exported case had another verdict than it gets here. A verdict that was not final may well change."""
+    here = {record.case.key: record.judgement for record in cases}
+    for stored in evidence.verdicts:
+        judgement = here.get(stored.key)
+        if judgement is None:
+            yield f"{stored.place}: {stored.key} was {_said(stored.verdict, stored.cause)} when exported; here it is no case."
+        elif stored.final and (stored.verdict, stored.cause) != (judgement.verdict, judgement.cause):
+            yield (
+                f"{stored.place}: {stored.key} was {_said(stored.verdict, stored.cause)} when exported; "
+                f"here it is {_said(judgement.verdict, judgement.cause)}."
+            )
+
+
+def _said(verdict: str, cause: str | None) -> str:
+    return verdict if cause is None else f"{verdict} ({cause})"
 
 
 def _facts(evidence: Evidence, environment: Environment) -> tuple[list[Fact], list[Refusal]]:

@@ -15,8 +15,11 @@ from holdfast.adapters.aws_errors import error_code, translated
 from holdfast.adapters.dynamodb import DynamoLedger
 from holdfast.adapters.reports import DynamoReports
 from holdfast.errors import NotFound
+from holdfast.interruption.case import Scope
+from holdfast.ports import InstanceKey
 from holdfast.runtime.config import HoldfastConfig
 from holdfast.runtime.names import state_stack_id
+from holdfast.runtime.scope import scope_of
 from holdfast_cli.config import DEFAULT_FILE
 from holdfast_cli.errors import Mistake
 from stacks.config import load
@@ -134,6 +137,14 @@ def one_ledger(access: Access, account: str, region: str) -> LedgerOf:
         return LedgerOf(account, region, access.table, _dynamodb(session, region))
     config = configuration(access)
     return _deployed(session, config.name if config is not None else DEFAULT_PREFIX, account, region, ())
+
+
+def scope(access: Access, key: InstanceKey) -> Scope | None:
+    """The clusters that the configuration counts as ours where the instance is; None when it names none there."""
+    config = configuration(access)
+    if config is None or not config.clusters_in(key.account, key.region):
+        return None
+    return scope_of(config, key.account, key.region)
 
 
 def _check_clusters(clusters: Sequence[str], config: HoldfastConfig) -> None:
