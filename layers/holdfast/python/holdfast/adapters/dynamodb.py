@@ -281,7 +281,7 @@ class DynamoLedger:
         happened_at = record.happened_at
         if happened_at is not None:
             row[table.BY_CLUSTER.partition_key] = {
-                "S": table.cluster_day_key(record.case.cluster, happened_at, _instance_key(key))
+                "S": table.cluster_month_key(record.case.cluster, happened_at, _instance_key(key))
             }
             row[table.BY_CLUSTER.sort_key] = {"S": table.exact_time(happened_at)}
         return row

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import batched
 from typing import TYPE_CHECKING
 
 from holdfast.adapters import table
@@ -20,12 +19,6 @@ if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
 
     from holdfast.adapters.rows import Row
-
-
-_CONNECTIONS = 10
-"""As many as boto3 keeps open for a client."""
-
-_KEYS_AT_ONCE = 28 * table.SHARDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +46,10 @@ class DynamoReports:
         With `cluster` None: the cases of which no cluster is known.
         """
         found: list[Row] = []
-        for day in _days_back(since, until):
+        for month in _months_back(since, until):
             if len(found) >= limit:
                 break
-            keys = table.cluster_day_keys(cluster, day)
+            keys = table.cluster_month_keys(cluster, month)
             found.extend(
                 _side_by_side(
                     lambda key: list(
@@ -78,10 +71,10 @@ class DynamoReports:
 
     @calls("dynamodb:Query")
     def each_record(self, cluster: str | None, *, since: datetime, until: datetime) -> Iterator[CaseRecord]:
-        """All of the cluster's cases that happened from `since` up to and including `until`, the newest day first.
+        """All of the cluster's cases that happened from `since` up to and including `until`, the newest month first.
 
-        With `cluster` None: the cases of which no cluster is known. Reads the days' partitions of the index, ten at a
-        time, and keeps at most four weeks of rows.
+        Within a month they have no order. With `cluster` None: the cases of which no cluster is known. Reads the month's
+        partitions of the index side by side, and keeps the rows of one month.
         """
         between: dict[str, str] = {":since": table.exact_time(since), ":until": table.exact_time(until)}
 
@@ -95,12 +88,9 @@ class DynamoReports:
                 )
             )
 
-        keys = [key for day in _days_back(since, until) for key in table.cluster_day_keys(cluster, day)]
-        with ThreadPoolExecutor(_CONNECTIONS) as pool:
-            for some in batched(keys, _KEYS_AT_ONCE, strict=False):
-                for rows in pool.map(read, some):
-                    for row in rows:
-                        yield load(CaseRecord, need(row, DOCUMENT), where_is(row))
+        for month in _months_back(since, until):
+            for row in _side_by_side(read, table.cluster_month_keys(cluster, month)):
+                yield load(CaseRecord, need(row, DOCUMENT), where_is(row))
 
     @calls("dynamodb:Query")
     def rejections(self, day: datetime) -> Sequence[StoredRejection]:
@@ -112,11 +102,13 @@ class DynamoReports:
         return tuple(sorted((_rejection(row) for row in rows), key=lambda item: item.first_at, reverse=True))
 
 
-def _days_back(since: datetime, until: datetime) -> Iterator[datetime]:
-    day = until.astimezone(UTC)
-    while day.date() >= since.astimezone(UTC).date():
-        yield day
-        day -= timedelta(days=1)
+def _months_back(since: datetime, until: datetime) -> Iterator[datetime]:
+    """A moment in each month (UTC) between the two, the newest first."""
+    first = since.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    moment = until.astimezone(UTC).replace(day=1)
+    while moment >= first:
+        yield moment
+        moment = (moment - timedelta(days=1)).replace(day=1)
 
 
 def _rejection(row: Row) -> StoredRejection:

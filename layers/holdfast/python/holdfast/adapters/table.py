@@ -43,7 +43,7 @@ class Index:
 
 
 BY_CLUSTER: Final = Index("by_cluster", "gsi1pk", "gsi1sk", None)
-"""Judged cases: `<cluster or ->#<day>#<shard>` and their time."""
+"""Judged cases: `<cluster or ->#<month>#<shard>` and their time. A day would make no partition colder: all writes are of today."""
 
 OPEN: Final = Index("open", "gsi2pk", "gsi2sk", ("account", "region", "instance_id", "cluster"))
 """What waits: watches under `OPEN#<shard>` by due time, alerts under `OPEN#alerts#<destination>` by age. Sparse."""
@@ -85,14 +85,14 @@ def rejection_key(day: datetime, digest: str) -> str:
     return f"P#{_day(day)}#{shard_of(digest)}"
 
 
-def cluster_day_keys(cluster: str | None, day: datetime) -> tuple[str, ...]:
-    """The partitions of `BY_CLUSTER` that hold a cluster's cases of a day; None are those of no known cluster."""
-    return tuple(f"{_cluster(cluster)}#{_day(day)}#{shard}" for shard in range(SHARDS))
+def cluster_month_keys(cluster: str | None, month: datetime) -> tuple[str, ...]:
+    """The partitions of `BY_CLUSTER` that hold a cluster's cases of a month (UTC); None are those of no known cluster."""
+    return tuple(f"{_cluster(cluster)}#{_month(month)}#{shard}" for shard in range(SHARDS))
 
 
-def cluster_day_key(cluster: str | None, day: datetime, subject: str) -> str:
+def cluster_month_key(cluster: str | None, moment: datetime, subject: str) -> str:
     """The partition of `BY_CLUSTER` for one case."""
-    return f"{_cluster(cluster)}#{_day(day)}#{shard_of(subject)}"
+    return f"{_cluster(cluster)}#{_month(moment)}#{shard_of(subject)}"
 
 
 def open_watch_keys() -> tuple[str, ...]:
@@ -148,6 +148,10 @@ def _cluster(name: str | None) -> str:
 
 def _day(moment: datetime) -> str:
     return moment.astimezone(UTC).date().isoformat()
+
+
+def _month(moment: datetime) -> str:
+    return _day(moment).rpartition("-")[0]
 
 
 def _hash(text: str) -> str:
