@@ -334,7 +334,8 @@ JSON_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
             "those that were looked at: `message_id`, `outcome` (`sent`, `would be sent`, `left alone`, `failed`), `reason`, "
             "`kind`, `subjects`, `at`, `rule`, `target`, `error_code`, `error_message`"
         ),
-        "move": "SQS's last move: `status`, `moved`, `to_move`, `reason`; null when there was none",
+        "move": "SQS's last move: `status`, `moved`, `to_move`, `reason`; null when there was none, or when it is not known",
+        "move_unknown": "why it is not known; null otherwise",
     },
     "config check": {
         "file": "the file that was read",

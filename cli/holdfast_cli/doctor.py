@@ -176,7 +176,7 @@ def _answer(checks: Sequence[Check], now: datetime, output: OutputFormat, *, rba
 def _table(checks: Sequence[Check]) -> Table:
     table = Table(box=box.SIMPLE, pad_edge=False, show_header=False)
     table.add_column(no_wrap=True)
-    table.add_column(overflow="fold", max_width=26)
+    table.add_column(overflow="fold", max_width=30)
     table.add_column(overflow="fold")
     for check in checks:
         found = plain(check.found)

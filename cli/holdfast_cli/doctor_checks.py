@@ -127,7 +127,11 @@ def rule(name: str, pattern: Mapping[str, Any], target: Target, seen: RuleSeen |
     if seen is None:
         return _told(State.BROKEN, "there is no such rule: its events go nowhere", drift(stack_name))
     if not seen.enabled:
-        return _told(State.BROKEN, "disabled: its events go nowhere", f"aws events enable-rule --name {name}")
+        return _told(
+            State.BROKEN,
+            "disabled: its events go nowhere",
+            f"aws events enable-rule --region {_region(target.arn)} --name {name}",
+        )
     if seen.pattern != _plain(pattern):
         return _told(
             State.BROKEN, f"its pattern is not the deployed one: {json.dumps(seen.pattern)}", drift(stack_name)
@@ -181,6 +185,10 @@ def parsed_pattern(text: str) -> Mapping[str, Any] | None:
 
 def _plain(pattern: Mapping[str, Any]) -> Any:
     return json.loads(json.dumps(pattern))
+
+
+def _region(arn: str) -> str:
+    return arn.split(":")[3]
 
 
 def _name(arn: str) -> str:
@@ -465,8 +473,17 @@ def function(name: str | None, seen: Mapping[str, Any] | None, stack_name: str) 
     return _told(State.OK, name)
 
 
-def function_errors(errors: float | None) -> Told:
-    """How many runs failed. Lambda tells an error count, 0 too, for each minute with a run: None means no run."""
+def function_errors(errors: float | None, *, metrics_come: bool) -> Told:
+    """How many runs failed. Lambda tells an error count, 0 too, for each minute with a run.
+
+    So None means no run, if `metrics_come` at all: the sweeper runs each minute, and CloudWatch knows of its runs.
+    """
+    if errors is None and not metrics_come:
+        return _told(
+            State.UNKNOWN,
+            f"CloudWatch has no run of the last {_minutes(ERRORS)}, not even of the sweeper, which runs each minute",
+            f"{_RUNBOOK}sweeper-silent",
+        )
     if errors is None:
         return _told(State.OK, f"no run in the last {_minutes(ERRORS)}, so none failed")
     if errors > 0:
@@ -490,7 +507,7 @@ def mapping(queue_arn: str, seen: Sequence[tuple[str, str, str | None]], stack_n
         return _told(
             State.BROKEN,
             f"reading {_name(queue_arn)} is {state}: its messages wait",
-            f"aws lambda update-event-source-mapping --enabled --uuid {uuid}",
+            f"aws lambda update-event-source-mapping --region {_region(queue_arn)} --enabled --uuid {uuid}",
         )
     return _told(State.BROKEN, f"nothing reads {_name(queue_arn)} for it", drift(stack_name))
 
@@ -518,10 +535,15 @@ def ledger(name: str | None, seen: Mapping[str, Any] | None, indexes: Sequence[s
     if seen["TableStatus"] != "ACTIVE":
         state = State.WARNING if seen["TableStatus"] == "UPDATING" else State.BROKEN
         return _told(state, f"{name} is {seen['TableStatus']}", "look at it in the DynamoDB console")
-    usable = {one["IndexName"] for one in seen.get("GlobalSecondaryIndexes", ()) if one["IndexStatus"] == "ACTIVE"}
-    missing = [index for index in indexes if index not in usable]
+    statuses = {one["IndexName"]: one.get("IndexStatus") for one in seen.get("GlobalSecondaryIndexes", ())}
+    missing = [index for index in indexes if index not in statuses or statuses[index] not in {"ACTIVE", None}]
     if missing:
         return _told(State.BROKEN, f"{name} has no usable index {', '.join(missing)}", drift(stack_name))
+    silent = [index for index in indexes if statuses[index] is None]
+    if silent:
+        return _told(
+            State.UNKNOWN, f"{name} is ACTIVE; the status of index {', '.join(silent)} was not told", "try again"
+        )
     if not seen.get("DeletionProtectionEnabled", False):
         return _told(State.WARNING, f"{name} is not protected against deletion", drift(stack_name))
     return _told(State.OK, f"{name} is ACTIVE")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _WORKERS: Final = 8
 _METRICS: Final = "Holdfast"
+_SWEEPER: Final = "AuditSweeperFunction"
 
 
 class Clients:
@@ -100,6 +101,13 @@ def run(probes: Sequence[Probe], *, done: Callable[[], None]) -> list[Check]:
             told = (State.UNKNOWN, f"not seen: {error}", "see to these credentials or permissions")
         except HoldfastError as error:
             told = (State.UNKNOWN, f"not seen: {error}", "try again")
+        except (KeyError, TypeError, ValueError) as error:
+            # One odd answer must not hide what all the others say.
+            told = (
+                State.UNKNOWN,
+                f"the answer was not understood: {type(error).__name__}: {error}",
+                "report it as a defect in Holdfast",
+            )
         done()
         return None if told is None else Check(probe.place, probe.name, *told)
 
@@ -404,7 +412,7 @@ def _functions(env: Environment, control: Deployed) -> Iterator[Probe]:
     # Logical ids, as the CDK makes them of the constructs' paths (`stacks.features`), and the queue each one reads.
     wanted: list[tuple[str, str, str | None]] = [("ingest", "AuditIngestFunction", names.audit_queue_name(prefix))]
     wanted += [(f"judge {net}", _judge(net), names.look_queue_name(prefix, net)) for net in networks]
-    wanted.append(("sweeper", "AuditSweeperFunction", None))
+    wanted.append(("sweeper", _SWEEPER, None))
     if env.config.alerts.slack is not None:
         wanted.append(("notifier", "AlertsNotifierFunction", names.alert_queue_name(prefix)))
     for label, logical, queue in wanted:
@@ -430,11 +438,17 @@ def _function(env: Environment, control: Deployed, label: str, logical: str, que
         found = name()
         return checks.function(found, env.function(found), control.stack)
 
+    def runs(metric: str, function: str | None) -> float | None:
+        if function is None:
+            return None
+        return env.metric("AWS/Lambda", metric, {"FunctionName": function}, "Sum", checks.ERRORS)
+
     def errors() -> Told | None:
         found = name()
         if found is None:
             return None
-        return checks.function_errors(env.metric("AWS/Lambda", "Errors", {"FunctionName": found}, "Sum", checks.ERRORS))
+        sweeper = control.physical("AWS::Lambda::Function", _SWEEPER)
+        return checks.function_errors(runs("Errors", found), metrics_come=runs("Invocations", sweeper) is not None)
 
     def mapping() -> Told | None:
         found = name()
@@ -467,10 +481,11 @@ def _secret(env: Environment, slack: Slack) -> Told:
         return (
             State.BROKEN,
             f"there is no secret {name}: nobody is told",
-            f"aws secretsmanager create-secret --name {name} --secret-string file://webhook-url.txt",
+            f"aws secretsmanager create-secret --region {env.region} --name {name} --secret-string file://webhook-url.txt",
         )
     except InvalidDocument as error:
-        return State.BROKEN, str(error), f"aws secretsmanager put-secret-value --secret-id {name} ..."
+        put = f"aws secretsmanager put-secret-value --region {env.region} --secret-id {name}"
+        return State.BROKEN, str(error), f"{put} --secret-string file://webhook-url.txt"
     return State.OK, f"{name} holds a URL; it was not called", None
 
 

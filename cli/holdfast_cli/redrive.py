@@ -44,7 +44,7 @@ class Handled:
 
 @dataclass(slots=True)
 class Report:
-    """The answer of one run."""
+    """The answer of one run. `move_unknown` says why SQS did not tell of its moves."""
 
     queue: DeadLetters
     applied: bool
@@ -52,6 +52,7 @@ class Report:
     in_flight: int
     messages: list[Handled] = field(default_factory=list)
     move: Move | None = None
+    move_unknown: str | None = None
 
     @property
     def is_good(self) -> bool:
@@ -146,10 +147,21 @@ def _run(queues: Queues, wanted: DeadLetters, *, apply: bool, rate: int | None, 
         raise NotFound(f"{error} in {wanted.home.region}. Has it been deployed? `holdfast doctor` tells.") from error
     report = Report(wanted, apply, waiting, in_flight)
     if wanted.way is Way.MOVE:
-        report.move = _move(queues, rate) if apply else queues.last_move()
+        if apply:
+            report.move = _move(queues, rate)
+        else:
+            _last_move(queues, report)
     else:
         report.messages = _one_by_one(queues, wanted, apply=apply, limit=limit)
     return report
+
+
+def _last_move(queues: Queues, report: Report) -> None:
+    # The counts are worth telling also to somebody who may not list moves.
+    try:
+        report.move = queues.last_move()
+    except HoldfastError as error:
+        report.move_unknown = str(error)
 
 
 def _one_by_one(queues: Queues, wanted: DeadLetters, *, apply: bool, limit: int) -> list[Handled]:
@@ -231,6 +243,7 @@ def document(report: Report) -> dict[str, object]:
         "move": None
         if move is None
         else {"status": move.status.value, "moved": move.moved, "to_move": move.to_move, "reason": move.reason},
+        "move_unknown": report.move_unknown,
     }
 
 
@@ -319,6 +332,8 @@ def _print_move(report: Report) -> None:
     if move is not None:
         why = f": {move.reason}" if move.reason else ""
         out.print(plain(f"The last move: {move.status.value}, {move.moved} of {_or_unknown(move.to_move)} moved{why}."))
+    if report.move_unknown is not None:
+        out.print(plain(f"Whether SQS moves them already is not known: {report.move_unknown}", "yellow"))
     if report.applied:
         if move is None:
             out.print("There is nothing to move.")

@@ -144,6 +144,7 @@ class Deployment:
         for queue in (CLUSTER, "holdfast-audit"):
             self.metric("AWS/SQS", "ApproximateAgeOfOldestMessage", 0, QueueName=queue)
         self.metric("Holdfast", "SweeperHeartbeat", 1, service="interruption_sweeper")
+        self.metric("AWS/Lambda", "Invocations", 1, FunctionName=self.functions["AuditSweeperFunction4C"])
 
     def _queues(self) -> None:
         sqs = aws("sqs")
@@ -294,7 +295,11 @@ def test_a_disabled_rule_is_broken(deployment: Deployment) -> None:
     name = f"holdfast-{CLUSTER}-spot"
     aws("events").disable_rule(Name=name)
     assert not_ok() == {
-        f"rule {name}": ("broken", "disabled: its events go nowhere", f"aws events enable-rule --name {name}")
+        f"rule {name}": (
+            "broken",
+            "disabled: its events go nowhere",
+            f"aws events enable-rule --region {REGION} --name {name}",
+        )
     }
 
 
@@ -396,7 +401,7 @@ def test_a_function_that_does_not_read_is_broken_and_one_with_errors_a_warning(d
         "sweeper: errors": "warning",
     }
     assert bad["ingest: queue"][2] == (
-        f"aws lambda update-event-source-mapping --enabled --uuid {deployment.mappings['holdfast-audit']}"
+        f"aws lambda update-event-source-mapping --region {REGION} --enabled --uuid {deployment.mappings['holdfast-audit']}"
     )
 
 
@@ -513,6 +518,46 @@ def test_looking_changes_nothing(deployment: Deployment, monkeypatch: pytest.Mon
 
 
 # ---- What no deployment in moto shows ----
+
+
+@pytest.mark.parametrize(
+    ("errors", "metrics_come", "state"),
+    [
+        (None, True, State.OK),
+        (None, False, State.UNKNOWN),
+        (0, True, State.OK),
+        (1, True, State.WARNING),
+        (1, False, State.WARNING),
+    ],
+)
+def test_no_run_is_no_error_only_where_cloudwatch_tells_of_runs(
+    errors: float | None, metrics_come: bool, state: State
+) -> None:
+    assert checks.function_errors(errors, metrics_come=metrics_come)[0] is state
+
+
+@pytest.mark.parametrize(
+    ("index_status", "state"),
+    [("ACTIVE", State.OK), ("CREATING", State.BROKEN), (None, State.UNKNOWN), ("absent", State.BROKEN)],
+)
+def test_the_ledger_needs_its_indexes(index_status: str | None, state: State) -> None:
+    index = {"IndexName": "open"} | ({} if index_status is None else {"IndexStatus": index_status})
+    seen = {
+        "TableStatus": "ACTIVE",
+        "DeletionProtectionEnabled": True,
+        "GlobalSecondaryIndexes": [] if index_status == "absent" else [index],
+    }
+    assert checks.ledger("t", seen, ["open"], "s")[0] is state
+
+
+def test_an_answer_of_another_shape_is_unknown_and_the_others_are_told() -> None:
+    def odd() -> checks.Told:
+        raise KeyError("Policy")
+
+    probes = [doctor_look.Probe("p", "odd", odd), doctor_look.Probe("p", "fine", lambda: (State.OK, "there", None))]
+    told = doctor_look.run(probes, done=lambda: None)
+    assert [(check.name, check.state) for check in told] == [("odd", State.UNKNOWN), ("fine", State.OK)]
+    assert "KeyError: 'Policy'" in told[0].found
 
 
 @pytest.mark.parametrize(

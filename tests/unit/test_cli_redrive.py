@@ -478,6 +478,19 @@ def test_a_dry_run_of_the_audits_queue_counts_and_receives_nothing(use: Any) -> 
     assert (document["waiting"], document["messages"], document["move"], sqs.started) == (7, [], None, [])
 
 
+def test_a_dry_run_counts_also_for_somebody_who_may_not_list_moves(use: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    sqs = use(FakeSqs(7))
+
+    def refuse(**_: Any) -> dict[str, Any]:
+        raise ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "ListMessageMoveTasks")
+
+    monkeypatch.setattr(sqs, "list_message_move_tasks", refuse)
+    document = answer("holdfast-audit-dlq")
+    assert (document["waiting"], document["move"]) == (7, None)
+    assert "sqs:ListMessageMoveTasks" in document["move_unknown"]
+    assert "Whether SQS moves them already is not known" in " ".join(run("holdfast-audit-dlq").stdout.split())
+
+
 def test_sqs_is_asked_to_move_them_back_and_followed_to_the_end(use: Any, naps: list[float]) -> None:
     sqs = use(FakeSqs(5, each=2))
     document = answer("holdfast-audit-dlq", "--apply", "--rate", "50")
