@@ -85,6 +85,7 @@ class DynamoReports:
                     {":pk": key, **between},
                     f"reading the cases of {cluster or 'no known cluster'}",
                     index=table.BY_CLUSTER,
+                    only=(table.PARTITION_KEY, table.SORT_KEY, DOCUMENT),
                 )
             )
 

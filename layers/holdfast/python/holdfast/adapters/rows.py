@@ -71,11 +71,17 @@ class Rows:
         index: table.Index | None = None,
         limit: int | None = None,
         newest_first: bool = False,
+        only: Sequence[str] = (),
     ) -> Iterator[Row]:
-        """The rows whose keys meet the condition, in key order, page by page; read consistently from the table itself."""
+        """The rows whose keys meet the condition, in key order, page by page; read consistently from the table itself.
+
+        `only` are the attributes to get, all when there are none.
+        """
         where: dict[str, Any] = {"ConsistentRead": True} if index is None else {"IndexName": index.name}
         if limit is not None:
             where["Limit"] = limit
+        if only:
+            where["ProjectionExpression"] = ", ".join(only)
         count = 0
         while True:
             with translated(doing, action="dynamodb:Query", on=self.resource if index is None else self._index(index)):
