@@ -102,14 +102,21 @@ def stored_cases(count: int) -> tuple[str, ...]:
     """``count`` judged Spot terminations as the ledger keeps them, 50 a day up to now, newest first."""
     life = [fact for body in events(1) for fact in parse(body, HOME).facts]
     rows: list[str] = []
-    for number in range(count):
+    for number in range(CASES_A_DAY):
         warned = NOW - number * timedelta(days=1) / CASES_A_DAY
         later = warned - datetime(2026, 9, 1, tzinfo=UTC)
         facts = [replace(fact, at=fact.at + later, subject=f"i-{number:017x}") for fact in life]
         (case,) = fold(facts, (_look(facts[0].subject, warned),), SCOPE)
         judged = warned + timedelta(minutes=3)
         rows.append(dump(CaseRecord(case, judge(case, judged, exhausted=True), judged)))
-    return tuple(rows)
+    # Every day like the last one: only its date differs, by as many days, in all times of the row.
+    days = [NOW.date() - timedelta(days=days) for days in range(-(-count // CASES_A_DAY) + 1)]
+    last, before = (day.isoformat() for day in days[:2])
+    return tuple(
+        row.replace(before, days[day + 1].isoformat()).replace(last, days[day].isoformat())
+        for day in range(-(-count // CASES_A_DAY))
+        for row in rows
+    )[:count]
 
 
 def _look(instance: str, warned: datetime) -> Observation:
