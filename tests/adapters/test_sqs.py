@@ -107,7 +107,7 @@ def test_errors_of_sending_are_ours(client: Any, code: str, expected: type[Excep
         SqsLooks(client, {}, "https://sqs/111122223333/looks").send([Look(KEY, NOW)], now=NOW)
     assert type(caught.value) is expected
     if expected is Denied:
-        assert str(caught.value).endswith("the function's role needs sqs:SendMessage on queue looks")
+        assert str(caught.value).endswith("the caller needs sqs:SendMessage on queue looks")
 
 
 @pytest.mark.parametrize("body", ["", "{}", "abcd", '{"key":1,"due_at":"x"}', "[]"])

@@ -107,7 +107,7 @@ def translate(error: ClientError, doing: str, *, action: str, on: str) -> Holdfa
     if code in THROTTLED or status == 429:
         return Throttled(answer, retry_after=_seconds(metadata.get("HTTPHeaders", {}).get("retry-after")))
     if code in _NO_PERMISSION:
-        return Denied(f"{answer}; the function's role needs {action} on {on}")
+        return Denied(f"{answer}; the caller needs {action} on {on}")
     if code in _BAD_CREDENTIALS:
         return Denied(f"{answer}; AWS refused the credentials, not the permission")
     if code in _ABSENT:

@@ -244,7 +244,7 @@ def _error(cluster: str, wanted: _List, doing: str, answer: _Answer, said: str) 
             )
         case 403:
             return Denied(
-                f"{doing}: 403 {said}; the function's role needs the verb list on {wanted.resource}: "
+                f"{doing}: 403 {said}; the caller needs the verb list on {wanted.resource}: "
                 "`holdfast render rbac | kubectl apply -f -` grants it"
             )
         case 404 if wanted is _NODECLAIMS:
