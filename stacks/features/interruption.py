@@ -139,11 +139,7 @@ class InterruptionAudit(Construct):
             source="interruption_ingest",
             description="Writes what an event says into the ledger",
             settings=IngestSettings(
-                account=self._arns.account,
-                region=self._arns.region,
-                table=self._ledger.table_name,
-                look_queues=self._look_queue_urls(),
-                wakeup_queue=self._alerts.wakeups.queue_url,
+                **self._look_settings(),
             ),
             statements=[
                 consume("ReadEvents", audit_queue, "Lambda reads the audit queue and deletes what is in the ledger."),
@@ -186,11 +182,7 @@ class InterruptionAudit(Construct):
             source="interruption_judge",
             description=f"Looks at interrupted instances and judges them, from network {network}",
             settings=JudgeSettings(
-                account=self._arns.account,
-                region=self._arns.region,
-                table=self._ledger.table_name,
-                look_queues=self._look_queue_urls(),
-                wakeup_queue=self._alerts.wakeups.queue_url,
+                **self._look_settings(),
                 network=network,
             ),
             statements=[
@@ -281,11 +273,7 @@ class InterruptionAudit(Construct):
             source="interruption_sweeper",
             description="Asks again for looks that were lost and wakes the notifier for alerts that wait",
             settings=SweeperSettings(
-                account=self._arns.account,
-                region=self._arns.region,
-                table=self._ledger.table_name,
-                look_queues=self._look_queue_urls(),
-                wakeup_queue=self._alerts.wakeups.queue_url,
+                **self._look_settings(),
             ),
             statements=[
                 Statement(
@@ -368,6 +356,16 @@ class InterruptionAudit(Construct):
             max_receive_count=AUDIT_MAX_RECEIVE_COUNT,
             dead_letter_retention=DEAD_LETTER_RETENTION,
         )
+
+    def _look_settings(self) -> dict[str, str]:
+        """The settings that all functions have which ask for looks."""
+        return {
+            "account": self._arns.account,
+            "region": self._arns.region,
+            "table": self._ledger.table_name,
+            "look_queues": self._look_queue_urls(),
+            "wakeup_queue": self._alerts.wakeups.queue_url,
+        }
 
     def _look_queue_urls(self) -> str:
         # Names and URLs have nothing that JSON would escape, so the CDK finds its tokens in the text again.

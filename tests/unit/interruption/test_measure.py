@@ -9,8 +9,7 @@ from holdfast.interruption.case import Case, Deletion
 from holdfast.interruption.event import Kind
 from holdfast.interruption.measure import HANDLED, Measures, measure
 from holdfast.interruption.record import CaseRecord
-from holdfast.interruption.slo import COUNTED
-from holdfast.interruption.verdict import Judgement, Verdict
+from holdfast.interruption.verdict import COUNTED, Judgement, Verdict
 from tests.builders import USER, at, case_of, ec2, ended, kube, observation, warning
 
 ROWS = (warning(), *ended(55), observation(60, ec2("terminated", USER), kube(deleted=5, drained=50)))

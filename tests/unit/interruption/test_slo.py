@@ -13,7 +13,6 @@ from holdfast.interruption.case import Case, Deletion, Drained, End
 from holdfast.interruption.event import Kind
 from holdfast.interruption.record import CaseRecord
 from holdfast.interruption.slo import (
-    COUNTED,
     TARGETS,
     WINDOW,
     Objective,
@@ -23,7 +22,7 @@ from holdfast.interruption.slo import (
     nearest_rank,
     summarize,
 )
-from holdfast.interruption.verdict import Cause, Judgement, Verdict
+from holdfast.interruption.verdict import COUNTED, Cause, Judgement, Verdict
 from tests.builders import USER, W, at, case_of, ec2, ended, kube, observation, warning
 
 SINCE, UNTIL = W - timedelta(days=14), W + timedelta(days=14)

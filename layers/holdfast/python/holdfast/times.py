@@ -51,11 +51,6 @@ def format_time(moment: datetime) -> str:
     return utc.isoformat(timespec=spec).replace("+00:00", "Z")
 
 
-def sortable_time(moment: datetime) -> str:
-    """RFC 3339 in UTC, always with milliseconds, so that keys sort by time."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _from_epoch(number: float) -> datetime:
     if not 0 <= number < _LATEST.timestamp() * 1000:
         raise ValueError("not a time between 1970 and 9000")

@@ -10,20 +10,14 @@ from typing import Final
 from holdfast.interruption.case import Deletion
 from holdfast.interruption.event import Kind
 from holdfast.interruption.record import CaseRecord
-from holdfast.interruption.verdict import Verdict
+from holdfast.interruption.verdict import COUNTED, Verdict
 
 NO_CLUSTER = "none"
 """The cluster of instances that are none of ours. Theirs may be anybody's: a name would be one more value each time."""
 
 UNKNOWN_CLUSTER = "unknown"
 
-HANDLED: Final[Mapping[Verdict, bool]] = {
-    Verdict.HANDLED_IN_TIME: True,
-    Verdict.HANDLED_FORCED: False,
-    Verdict.HANDLED_LATE: False,
-    Verdict.RECLAIMED_BEFORE_DRAIN: False,
-    Verdict.MISSED: False,
-}
+HANDLED: Final[Mapping[Verdict, bool]] = {verdict: verdict is Verdict.HANDLED_IN_TIME for verdict in COUNTED}
 """The verdicts that say something of Karpenter's handling, and whether it was as it should be. The others count as
 neither: of an INCONCLUSIVE case it is not known, and the rest were not Karpenter's to handle."""
 

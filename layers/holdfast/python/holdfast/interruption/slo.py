@@ -23,19 +23,10 @@ from typing import Final
 from holdfast.interruption.case import TOLERANCE, Case, Deletion, Drained, End
 from holdfast.interruption.event import Kind
 from holdfast.interruption.record import CaseRecord
-from holdfast.interruption.verdict import Cause, Verdict
+from holdfast.interruption.verdict import COUNTED, Cause, Verdict
 
 WINDOW: Final = timedelta(days=28)
 """The time that objectives are meant for: four weeks, so that every window has the same weekdays."""
-
-COUNTED: Final = (
-    Verdict.HANDLED_IN_TIME,
-    Verdict.HANDLED_FORCED,
-    Verdict.HANDLED_LATE,
-    Verdict.RECLAIMED_BEFORE_DRAIN,
-    Verdict.MISSED,
-)
-"""The verdicts that say how Karpenter handled a warning. The others tell nothing about that, or nothing for certain."""
 
 NO_INTERRUPTION: Final = frozenset({Verdict.FOREIGN, Verdict.NOT_APPLICABLE})
 """Verdicts on what was none of ours, or no interruption."""

@@ -43,6 +43,16 @@ class Verdict(StrEnum):
     INCONCLUSIVE = "INCONCLUSIVE"
 
 
+COUNTED: Final = (
+    Verdict.HANDLED_IN_TIME,
+    Verdict.HANDLED_FORCED,
+    Verdict.HANDLED_LATE,
+    Verdict.RECLAIMED_BEFORE_DRAIN,
+    Verdict.MISSED,
+)
+"""The verdicts that say how Karpenter handled a warning. The others tell nothing about that, or nothing for certain."""
+
+
 class Cause(StrEnum):
     """Why a drain was not in time (first group) or a warning not acted on (second group)."""
 

@@ -44,10 +44,8 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IngestSettings(Settings):
-    """Of interruption_ingest. `look_queues` is a JSON object: network id to recheck queue URL."""
-
-    service: ClassVar[str] = "interruption_ingest"
+class LookSettings(Settings):
+    """Of the functions that ask for looks. `look_queues` is a JSON object: network id to recheck queue URL."""
 
     account: str
     region: str
@@ -57,30 +55,26 @@ class IngestSettings(Settings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeSettings(Settings):
+class IngestSettings(LookSettings):
+    """Of interruption_ingest."""
+
+    service: ClassVar[str] = "interruption_ingest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSettings(LookSettings):
     """Of interruption_judge, one function per network."""
 
     service: ClassVar[str] = "interruption_judge"
 
-    account: str
-    region: str
-    table: str
-    look_queues: str
-    wakeup_queue: str
     network: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweeperSettings(Settings):
+class SweeperSettings(LookSettings):
     """Of interruption_sweeper."""
 
     service: ClassVar[str] = "interruption_sweeper"
-
-    account: str
-    region: str
-    table: str
-    look_queues: str
-    wakeup_queue: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
