@@ -147,8 +147,38 @@ def interruptions_page() -> str:
             f"All {len(TABLE)} combinations are decided; `any` stands for every value.",
             "",
             *_decisions(),
+            *_ARGUE,
         ]
     )  # fmt: skip
+
+
+_ARGUE: Final = (
+    "## How to argue with a verdict",
+    "",
+    "A verdict is a claim with its evidence beside it. If it says something you know to be wrong:",
+    "",
+    "1. **Read the evidence.** `holdfast interruptions show INSTANCE` prints every event and every look in the order of",
+    "   their times, and what each question was answered with. `denied`, `throttled` and `error` mean that nothing was",
+    "   learned there, and the case's `missing` names what a better verdict would need.",
+    "   Every field is explained in [cli.md](cli.md#a-case), those of a look in [observations.md](observations.md).",
+    "2. **Find the cell.** The fields `deletion`, `drained` and `end` are its coordinates in the table above; the sentence",
+    "   of the cell is the first sentence of the case's reason. Ask of each of the three whether it is true:",
+    "   the time of `deleted_at` is the NodeClaim's deletionTimestamp, that of `drained_at` the transition of its",
+    "   condition Drained, `end_code` is EC2's StateReason. They are the times of three different clocks.",
+    "3. **Look where Holdfast does not.** With audit logging on, EKS keeps who deleted the NodeClaim and every eviction with",
+    "   its 201 or 429; CloudTrail keeps TerminateInstances with its caller; the log of Karpenter has",
+    "   `initiating delete from interruption message` for each message it acted on.",
+    "4. **Judge it again.** `holdfast interruptions export CASE` writes the whole case, without account numbers and names if",
+    "   asked; `holdfast interruptions judge FILE` comes to the same verdict without AWS or a cluster.",
+    "   Add the line you believe is missing, a look or an event, and judge the file again:",
+    "   if the verdict turns, the evidence was missing; if it does not, the rule is what you argue with.",
+    "5. **Say so.** A rule that is wrong is a defect: attach the exported file to the report.",
+    "   It becomes a test, and the table above gets another sentence.",
+    "",
+    "A verdict that changes by itself is no defect. Evidence arrives late, and a later look may know more:",
+    "the case is then told once more, marked as a correction.",
+    "",
+)
 
 
 def _times(offsets: Iterable[Any]) -> str:
@@ -214,6 +244,12 @@ def cli_page() -> str:
         *_table(("Code", "Meaning"), ((str(code.value), code.meaning) for code in ExitCode)),
         "",
         "Messages go to standard error, answers to standard output.",
+        "",
+        "## Shell completion",
+        "",
+        "`holdfast --install-completion` sets it up for the shell it is called from: commands, options, verdicts, and the",
+        "names of the clusters in the configuration. It adds a line to the shell's own start-up file;",
+        "`holdfast --show-completion` prints the script instead, for whoever keeps such files in order by other means.",
         "",
     ]
     root: Any = typer.main.get_command(app)

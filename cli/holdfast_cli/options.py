@@ -9,11 +9,31 @@ from typing import Annotated
 
 import typer
 
+from holdfast.errors import HoldfastError
 from holdfast.times import format_time, parse_time
+from holdfast_cli.config import DEFAULT_FILE
 from holdfast_cli.errors import Mistake
+from stacks.config import load
+
+
+def configured_clusters(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The names of the configured clusters that begin with `incomplete`, for the shell's completion."""
+    try:
+        config = load(ctx.params.get("config") or DEFAULT_FILE)
+    except HoldfastError:
+        # A shell shows no errors while somebody types; the command itself says what is wrong with the file.
+        return []
+    return [cluster.name for cluster in config.clusters if cluster.name.startswith(incomplete)]
+
 
 ClusterOption = Annotated[
-    list[str] | None, typer.Option("--cluster", metavar="NAME", help="Only this cluster. May be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--cluster",
+        metavar="NAME",
+        autocompletion=configured_clusters,
+        help="Only this cluster. May be repeated.",
+    ),
 ]
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", help="The configuration; without it holdfast.yaml, if there is one.")

@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from holdfast.errors import Denied, HoldfastError, InvalidDocument, NotFound, Throttled, Unavailable
+from holdfast_cli import options
 from holdfast_cli.errors import ExitCode
 from holdfast_cli.main import app
 from holdfast_cli.sandbox.errors import SandboxError
@@ -179,3 +180,34 @@ def test_a_role_arn_that_is_none_is_refused() -> None:
     result = run("render", "rbac", "--role-arn", "holdfast-judge")
     assert result.exit_code == ExitCode.USAGE
     assert "must be a role's ARN" in words(result.stderr)
+
+
+# Shell completion
+
+
+def completed(*typed: str, folder: Path | None = None) -> list[str]:
+    """What a shell offers after these words, of which the last is being typed."""
+    environment = {
+        "_HOLDFAST_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(("holdfast", *typed)),
+        "COMP_CWORD": str(len(typed)),
+    }
+    with mock.patch.object(options, "DEFAULT_FILE", (folder or PROJECT) / "holdfast.yaml"):
+        return CliRunner().invoke(app, [], prog_name="holdfast", env=environment).stdout.split()
+
+
+def test_a_shell_completes_commands_and_verdicts() -> None:
+    assert completed("inter") == ["interruptions"]
+    assert completed("interruptions", "li") == ["list"]
+    assert completed("interruptions", "list", "--verdict", "MIS") == ["MISSED"]
+
+
+def test_a_shell_completes_the_names_of_the_configured_clusters() -> None:
+    assert completed("interruptions", "stats", "--cluster", "eks") == ["eksworkshop"]
+    assert completed("interruptions", "stats", "--cluster", "x") == []
+
+
+def test_a_shell_offers_no_clusters_without_a_configuration_that_can_be_read(tmp_path: Path) -> None:
+    assert completed("interruptions", "stats", "--cluster", "eks", folder=tmp_path) == []
+    (tmp_path / "holdfast.yaml").write_text("clusters: 3")
+    assert completed("interruptions", "stats", "--cluster", "eks", folder=tmp_path) == []
