@@ -13,7 +13,7 @@ from holdfast.interruption.verdict import Verdict
 from holdfast.ports import InstanceKey
 from holdfast.runtime.names import control_plane_stack_id
 from holdfast_cli.sandbox import aws, cdk, demo, up
-from holdfast_cli.sandbox.player import Player
+from holdfast_cli.sandbox.player import WARNED_BEFORE, Player
 from holdfast_cli.sandbox.state import SandboxState
 
 pytestmark = pytest.mark.sandbox
@@ -46,7 +46,7 @@ def player(whole: SandboxState) -> Player:
 
 
 def a_while_ago() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=14)
+    return datetime.now(UTC).replace(microsecond=0) - WARNED_BEFORE
 
 
 def function_of(sandbox: SandboxState, start: str, kind: str) -> str:

@@ -17,7 +17,7 @@ from holdfast.ports import InstanceKey
 from holdfast.runtime.names import state_stack_id
 from holdfast_cli.sandbox import aws, up
 from holdfast_cli.sandbox.errors import SandboxError
-from holdfast_cli.sandbox.player import Played, Player
+from holdfast_cli.sandbox.player import WARNED_BEFORE, Played, Player
 from holdfast_cli.sandbox.state import SandboxState
 
 PATIENCE = timedelta(seconds=120)
@@ -43,7 +43,7 @@ def play(sandbox: SandboxState, *, progress: up.Progress = print) -> tuple[Outco
         SandboxError: a part of the sandbox did not answer.
     """
     player = Player(sandbox)
-    warned_at = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=14)
+    warned_at = datetime.now(UTC).replace(microsecond=0) - WARNED_BEFORE
     scenes: tuple[Callable[[int, datetime], Played], ...] = (
         player.handled_in_time,
         player.blocked_by_pdb,

@@ -20,6 +20,10 @@ from holdfast_cli.sandbox.kube import objects
 from holdfast_cli.sandbox.kube_seed import instance_of
 from holdfast_cli.sandbox.state import SandboxState
 
+WARNED_BEFORE = timedelta(minutes=8)
+"""How long ago the played warnings came: every deadline is over, and no instance has been gone for ten minutes yet. Here
+nobody removes the NodeClaims of instances that are gone; from then on they would rightly be told as ghosts."""
+
 _POLLS = 50
 """More receives than a queue of a few messages needs; then somebody else reads it."""
 
