@@ -83,6 +83,7 @@ class TestDynamoOutbox(OutboxContract):
 # Facts and looks
 
 
+@pytest.mark.report("aws-powertools/powertools-lambda-python#2490")
 def test_a_fact_is_new_once_however_often_it_comes(client: Any, ledger: DynamoLedger) -> None:
     assert ledger.put_fact(FACT)
     assert not ledger.put_fact(FACT)

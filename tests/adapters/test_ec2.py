@@ -92,6 +92,9 @@ def test_everything_a_view_needs_is_read(client: Any) -> None:
     }
 
 
+@pytest.mark.report(
+    "github-aws-runners/terraform-aws-github-runner/lambdas/functions/termination-watcher/src/termination-warning.ts"
+)
 def test_every_reservation_of_every_page_is_read(client: Any) -> None:
     """A tool that read `Reservations[0]` alone lost most of a mass interruption."""
     with answers(client, [[instance(A)], [instance(B)]], [[instance(C)]]):
@@ -186,6 +189,9 @@ def test_a_refused_spot_request_leaves_the_view_and_says_what_is_missing(client:
     assert view.reason.endswith("needs ec2:DescribeSpotInstanceRequests on *")
 
 
+@pytest.mark.report(
+    "github-aws-runners/terraform-aws-github-runner/lambdas/functions/termination-watcher/src/termination-warning.ts"
+)
 @pytest.mark.parametrize(
     ("code", "expected"),
     [

@@ -60,6 +60,7 @@ def test_a_message_is_delivered_as_it_was_made(slack: SlackReceiver) -> None:
     assert message.payload == PAYLOAD
 
 
+@pytest.mark.report("goharbor/harbor#11281")
 @pytest.mark.parametrize(("retry_after", "expected"), [(30, 30.0), (None, None)])
 def test_too_many_messages_are_tried_again_when_slack_says(
     slack: SlackReceiver, retry_after: int | None, expected: float | None

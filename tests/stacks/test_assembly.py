@@ -99,6 +99,7 @@ def test_no_stack_depends_on_the_control_plane_or_on_a_clusters(wide: Assembly):
         assert all("-state-" in other for other in needed), name
 
 
+@pytest.mark.report("awslabs/cdk-eks-blueprints#587")
 def test_exports_carry_the_name_of_their_stack(wide: Assembly):
     """A fixed export name clashed for the second cluster elsewhere (cdk-eks-blueprints#587)."""
     for name, template in wide.templates.items():
@@ -133,6 +134,7 @@ def test_cfn_lint_has_nothing_to_say(assembly: str, request: pytest.FixtureReque
     assert (linted.returncode, linted.stdout) == (0, ""), linted.stdout + linted.stderr
 
 
+@pytest.mark.report("cdklabs/cdk-nag#1798")
 def test_cdk_nag_still_has_each_finding_that_we_acknowledge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """An acknowledgement that is no longer needed would hide the next finding. Synthesis fails without them."""
     acknowledged: set[tuple[str, str]] = set()

@@ -29,6 +29,7 @@ def statements(assembly: Assembly, policy: str, *stack: str) -> dict[str, Any]:
     return {statement["Sid"]: statement for statement in document["Statement"]}
 
 
+@pytest.mark.report("prowler-cloud/prowler#2565")
 def test_karpenters_queue_is_as_its_reader_and_its_redrive_need_it(example: Assembly):
     properties = queue(example, "eksworkshop")["Properties"]
 
@@ -45,6 +46,7 @@ def test_the_default_retention_is_karpenters(wide: Assembly):
     assert queue(wide, "open")["Properties"]["MessageRetentionPeriod"] == 300
 
 
+@pytest.mark.report("aws/aws-node-termination-handler#562")
 @pytest.mark.parametrize("setting", ["DelaySeconds", "MaximumMessageSize", "FifoQueue"])
 def test_no_queue_delays_or_refuses_a_message(setting: str, example: Assembly, wide: Assembly):
     """A small limit refused notices elsewhere (aws-node-termination-handler#562), and a delay eats the two minutes."""
@@ -98,6 +100,7 @@ def test_nobody_but_karpenter_and_the_break_glass_roles_takes_messages_out(wide:
     assert denied["Condition"] == {"ArnNotEquals": {"aws:PrincipalArn": [controller("closed"), BREAK_GLASS_ARN]}}
 
 
+@pytest.mark.report("terraform-aws-modules/terraform-aws-eks#3674")
 def test_each_rule_has_one_target_with_a_short_life_and_a_dead_letter_queue(example: Assembly):
     template = example.template("cluster")
     rules = of_type(template, "AWS::Events::Rule")
@@ -115,6 +118,7 @@ def test_each_rule_has_one_target_with_a_short_life_and_a_dead_letter_queue(exam
         assert not target.keys() & {"InputTransformer", "InputPath", "Input"}  # Karpenter reads the event as it is
 
 
+@pytest.mark.report("kubernetes-sigs/karpenter#1799", "aws/aws-cdk#28257")
 def test_a_rule_comes_after_the_policies_that_let_it_deliver(example: Assembly):
     """EventBridge gives up at once on NO_PERMISSIONS, so a rule before its policy loses events."""
     template = example.template("cluster")
@@ -127,6 +131,18 @@ def test_a_rule_comes_after_the_policies_that_let_it_deliver(example: Assembly):
         assert policies <= set(rule["DependsOn"])
 
 
+@pytest.mark.report("aws/aws-cdk#28257")
+def test_a_rule_and_the_queues_it_writes_to_are_in_one_stack(example: Assembly, wide: Assembly):
+    """Across stacks and regions the policies were missing or wrong elsewhere (aws-cdk#28257, #30238)."""
+    for assembly in (example, wide):
+        for stack, _, rule in assembly.resources("AWS::Events::Rule"):
+            resources = assembly.templates[stack]["Resources"]
+            for target in rule["Properties"]["Targets"]:
+                for arn in (target["Arn"], target["DeadLetterConfig"]["Arn"]):
+                    assert resources[arn["Fn::GetAtt"][0]]["Type"] in {"AWS::SQS::Queue", "AWS::Lambda::Function"}
+
+
+@pytest.mark.report("aws/karpenter-provider-aws#6024", "awslabs/cdk-eks-blueprints#566")
 def test_the_outputs_are_what_helm_and_the_controller_role_need(example: Assembly):
     outputs = example.template("cluster")["Outputs"]
     queue_id = outputs["KarpenterInterruptionQueueName"]["Value"]["Fn::GetAtt"][0]
@@ -139,6 +155,7 @@ def test_the_outputs_are_what_helm_and_the_controller_role_need(example: Assembl
     assert statement["Resource"] == QUEUE_ARN
 
 
+@pytest.mark.report("aws/aws-node-termination-handler#526", "aws/aws-cdk#33169")
 def test_a_customer_key_is_on_every_queue_and_what_it_needs_is_printed(wide: Assembly):
     """EventBridge needs the key of the queue and of the dead-letter queue; CDK grants neither (aws-cdk#33169)."""
     template = wide.template("cluster", "closed")
@@ -162,6 +179,7 @@ def test_a_customer_key_is_on_every_queue_and_what_it_needs_is_printed(wide: Ass
     assert {"kms:Decrypt"} == {item["Action"] for item in reads if item["Resource"] == KEY_ARN}
 
 
+@pytest.mark.report("aws/karpenter-provider-aws#7209")
 def test_no_queue_uses_the_key_that_eventbridge_cannot(example: Assembly, wide: Assembly):
     """With alias/aws/sqs deliveries fail without a sign (karpenter#7209, aws-cdk#30549)."""
     for assembly in (example, wide):
@@ -177,6 +195,7 @@ def test_nothing_is_deployed_for_a_queue_of_somebody_elses(wide: Assembly):
     assert "theirs" not in text
 
 
+@pytest.mark.report("aws-ia/terraform-aws-eks-blueprints-addons#10")
 def test_two_clusters_share_no_name(wide: Assembly):
     """Rule names clashed for the second cluster elsewhere (terraform-aws-eks-blueprints-addons#10)."""
     for kind, key in (("AWS::Events::Rule", "Name"), ("AWS::SQS::Queue", "QueueName")):

@@ -139,6 +139,7 @@ def test_the_audits_queues_keep_what_their_functions_need(example: Assembly):
     assert all(item["Properties"]["SqsManagedSseEnabled"] for item in made.values())
 
 
+@pytest.mark.report("github-aws-runners/terraform-aws-github-runner#5193")
 @pytest.mark.parametrize("assembly", ["example", "wide"])
 def test_a_message_is_hidden_for_six_times_its_functions_timeout(assembly: str, request: pytest.FixtureRequest):
     """With less it comes back while it is worked on (terraform-aws-github-runner#5193; Lambda guide)."""
@@ -307,6 +308,9 @@ def limits(assembly: Assembly, metric: str) -> dict[str, tuple[float, str, int]]
     }
 
 
+@pytest.mark.report(
+    "aws/karpenter-provider-aws#5400", "aws/karpenter-provider-aws/pkg/controllers/interruption/controller.go"
+)
 def test_the_age_of_messages_is_watched(example: Assembly):
     found = sorted(limits(example, "ApproximateAgeOfOldestMessage").values())
 
@@ -332,6 +336,7 @@ def test_every_dead_letter_queue_is_watched_by_its_depth(example: Assembly):
     assert set(limits(example, "ApproximateNumberOfMessagesVisible").values()) == {(0, "notBreaching", 1)}
 
 
+@pytest.mark.report("aws/karpenter-provider-aws#3005", "kubernetes-sigs/karpenter#1799")
 def test_a_karpenter_that_does_not_poll_is_noticed_in_five_minutes(example: Assembly):
     (alarm,) = (
         item["Properties"]
@@ -383,6 +388,20 @@ def test_alarms_read_metrics_of_our_own_as_the_functions_write_them(example: Ass
         metric = MetricName(alarm["MetricName"])
         assert metric.dimensions == PER_FUNCTION
         assert alarm["Dimensions"] == [{"Name": "service", "Value": metric.service}]
+
+
+@pytest.mark.report("aws/karpenter-provider-aws#9523")
+def test_no_alarm_reads_a_metric_of_karpenters(example: Assembly):
+    """karpenter_interruption_message_queue_duration_seconds has absurd values in 1.14.0 and 1.14.1."""
+    alarms = [item["Properties"] for _, _, item in example.resources("AWS::CloudWatch::Alarm")]
+    read = [(alarm["Namespace"], alarm["MetricName"]) for alarm in alarms if "MetricName" in alarm]
+    for alarm in alarms:
+        stats = [item["MetricStat"]["Metric"] for item in alarm.get("Metrics", ()) if "MetricStat" in item]
+        read += [(metric["Namespace"], metric["MetricName"]) for metric in stats]
+
+    assert len(read) >= len(alarms)
+    assert all(namespace.startswith("AWS/") or namespace == "Holdfast" for namespace, _ in read)
+    assert not [name for _, name in read if "karpenter" in name.lower()]
 
 
 def test_every_function_is_watched_for_errors(example: Assembly):

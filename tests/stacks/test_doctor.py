@@ -83,6 +83,7 @@ def test_the_limits_are_those_of_the_alarms() -> None:
     assert checks.OUTBOX_AGE == alarms.OUTBOX_AGE
 
 
+@pytest.mark.report("terraform-aws-modules/terraform-aws-eks#3674")
 def test_every_rule_that_is_deployed_is_looked_for_and_ok(
     wide: Assembly, deployed: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +105,7 @@ def test_every_rule_that_is_deployed_is_looked_for_and_ok(
     assert seen == {}
 
 
+@pytest.mark.report("prowler-cloud/prowler#2565")
 def test_karpenters_queue_as_deployed_is_ok(
     wide: Assembly, deployed: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

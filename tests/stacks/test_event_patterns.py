@@ -101,6 +101,7 @@ def test_the_audit_gets_all_that_karpenter_gets():
     assert all(audit is not None for karpenter, audit in WHERE.values() if karpenter is not None)
 
 
+@pytest.mark.report("terraform-aws-modules/terraform-aws-eks#3674")
 def test_karpenters_patterns_are_those_of_the_deployment_specification():
     assert json.loads(json.dumps(event_patterns.KARPENTER)) == event("rule_patterns_karpenter")
 
@@ -138,6 +139,7 @@ def test_near_misses_of_the_audits_rules(body: dict[str, Any], kinds: list[Audit
     assert matching({"archive": event_patterns.archive(patterns)}, body) == (["archive"] if kinds else [])
 
 
+@pytest.mark.report("aws/karpenter-provider-aws#9523")
 @pytest.mark.parametrize("state", ["pending", "running"])
 def test_karpenter_gets_no_state_it_does_nothing_about(state: str):
     assert matching(event_patterns.KARPENTER, ec2("EC2 Instance State-change Notification", state=state)) == []

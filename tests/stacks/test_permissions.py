@@ -152,6 +152,7 @@ def test_lambda_reads_each_functions_own_queue_only(wide: Assembly):
         assert resource["Fn::GetAtt"][0].startswith(own[statement["Sid"]]), where
 
 
+@pytest.mark.report("aws/karpenter-provider-aws#5536")
 @pytest.mark.parametrize("assembly", ["example", "wide"])
 def test_no_function_takes_a_message_from_a_queue_of_karpenters(assembly: str, request: pytest.FixtureRequest):
     """What one reader receives the other does not (karpenter-provider-aws#5536)."""

@@ -340,6 +340,7 @@ def test_a_rule_without_its_target_and_a_queue_without_its_policy_are_broken(dep
     assert f"holdfast-{CLUSTER}-spot" in bad[f"queue {CLUSTER}: policy"][1]
 
 
+@pytest.mark.report("aws/karpenter-provider-aws#3005", "kubernetes-sigs/karpenter#1799")
 def test_a_dead_poller_is_broken_and_no_data_is_unknown(deployment: Deployment) -> None:
     """Zero receives are known; that CloudWatch says nothing is not zero."""
     from moto.cloudwatch.models import cloudwatch_backends
@@ -410,6 +411,7 @@ def test_warnings_alone_are_good(deployment: Deployment) -> None:
     assert run().exit_code == ExitCode.OK
 
 
+@pytest.mark.report("aws/karpenter-provider-aws#7209")
 def test_the_aws_managed_key_is_broken(deployment: Deployment) -> None:
     aws("sqs").set_queue_attributes(QueueUrl=deployment.urls[CLUSTER], Attributes={"KmsMasterKeyId": "alias/aws/sqs"})
     state, found, _ = not_ok()[f"queue {CLUSTER}: settings"]

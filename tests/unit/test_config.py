@@ -222,6 +222,7 @@ def _nested(path, value):
     return value
 
 
+@pytest.mark.report("aws/karpenter-provider-aws#6024", "aws/karpenter-provider-aws#7209")
 @pytest.mark.parametrize(
     ("key", "value", "message", "suggestion"),
     [
@@ -375,6 +376,7 @@ def test_a_missing_key_says_what_it_is():
     assert found["clusters[0].account"].message.startswith("is required: the cluster's account")
 
 
+@pytest.mark.report("aws/aws-node-termination-handler#562")
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
@@ -434,6 +436,7 @@ def test_dead_letters_live_longer_than_messages():
     assert "longer than retention (1h)" in refuse(cluster(queue=queue))["clusters[0].queue.deadLetterRetention"].message
 
 
+@pytest.mark.report("github-aws-runners/terraform-aws-github-runner#5193")
 @pytest.mark.parametrize(
     ("audit", "right"),
     [
@@ -467,6 +470,7 @@ def test_the_same_cluster_twice_is_refused():
     assert "as clusters[0] in 111122223333, ap-southeast-1" in found["clusters[1].name"].message
 
 
+@pytest.mark.report("aws/karpenter-provider-aws#5536")
 @pytest.mark.parametrize(
     ("second", "where"),
     [

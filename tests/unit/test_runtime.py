@@ -74,6 +74,7 @@ def test_a_record_without_attributes_is_a_first_delivery_of_unknown_age(attribut
     assert (batch.sent_at(record), batch.receive_count(record)) == (None, 1)
 
 
+@pytest.mark.report("aws-powertools/powertools-lambda-python#8273")
 def test_powertools_8273_a_record_without_an_id_fails_no_batch():
     """powertools-lambda-python#8273: a KeyError on one record sent back the whole batch."""
     event = {"Records": [{"body": "abcd"}, {**RECORD, "messageId": ""}, RECORD]}
@@ -91,6 +92,7 @@ def test_a_record_without_a_body_counts_as_empty():
     assert batch.body(record) == ""
 
 
+@pytest.mark.report("aws/aws-node-termination-handler#360")
 def test_nth_360_only_the_failed_messages_come_back():
     """aws-node-termination-handler#360: a batch was deleted though a part of it had failed."""
     event = {"Records": [{**RECORD, "messageId": f"m-{number}"} for number in range(10)]}
@@ -100,6 +102,7 @@ def test_nth_360_only_the_failed_messages_come_back():
     }
 
 
+@pytest.mark.report("aws-powertools/powertools-lambda-python#4349")
 def test_powertools_4349_a_batch_that_failed_whole_raises_nothing():
     """powertools-lambda-python#4349: raising makes Lambda slow its pollers down."""
     event = {"Records": [{**RECORD, "messageId": f"m-{number}"} for number in range(3)]}

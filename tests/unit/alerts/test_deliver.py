@@ -112,6 +112,7 @@ def test_up_to_three_alerts_of_a_cluster_have_a_message_each_and_more_are_one():
     assert len(desk.messenger.posted) == 1
 
 
+@pytest.mark.report("aws/karpenter-provider-aws#5667")
 def test_karpenter_5667_what_comes_within_a_minute_is_gathered_for_the_next_message():
     """aws/karpenter-provider-aws#5667: many Spot losses at once are one thing to read, not fifty."""
     desk = Desk("a")
@@ -150,6 +151,7 @@ def test_without_time_nothing_is_told():
     assert desk.wakeups.sent == [((), timedelta(0))]
 
 
+@pytest.mark.report("goharbor/harbor#11281")
 @pytest.mark.parametrize(
     ("retry_after", "wait"),
     [
@@ -172,6 +174,7 @@ def test_a_full_webhook_is_left_alone_for_as_long_as_it_asks(retry_after: float 
     assert desk.deliver().told == ("b",)
 
 
+@pytest.mark.report("aws/aws-node-termination-handler#534")
 def test_nth_534_a_webhook_that_times_out_twice_is_told_once_afterwards():
     """aws-node-termination-handler#534: a timeout of the webhook lost the notice."""
     desk = Desk("a")
@@ -185,6 +188,7 @@ def test_nth_534_a_webhook_that_times_out_twice_is_told_once_afterwards():
     assert desk.outbox.oldest() is None
 
 
+@pytest.mark.report("sourcegraph/sourcegraph#49979")
 def test_refused_blocks_are_told_as_plain_text():
     desk = Desk("a")
     desk.messenger.outcomes.append(Delivery(DeliveryStatus.REFUSED, "invalid_blocks"))
@@ -204,6 +208,7 @@ def test_one_alert_that_nobody_takes_holds_up_no_other():
     assert desk.wakeups.sent == []  # the sweeper asks again; a wake-up now would spin
 
 
+@pytest.mark.report("goharbor/harbor#11281")
 def test_a_webhook_that_is_gone_keeps_everything_waiting_and_says_so():
     desk = Desk("a", "b")
     desk.messenger.outcomes.append(Delivery(DeliveryStatus.REVOKED, "no_service"))

@@ -83,6 +83,7 @@ def test_what_to_do_stands_in_the_digest_once():
     assert plain_digest([missed(1, action="Look.")])["text"].endswith("Look.")
 
 
+@pytest.mark.report("slackapi/bolt-js#2509")
 @given(ALERTS)
 def test_slack_takes_every_digest(alerts: list[Alert]):
     for payload in (digest_payload(alerts), plain_digest(alerts)):

@@ -136,6 +136,7 @@ def test_the_plain_message_says_it_all_in_lines():
     ]
 
 
+@pytest.mark.report("slackapi/bolt-js#2509")
 def test_slackapi_bolt_js_2509_an_alert_with_endless_texts_stays_below_the_limit_of_all_blocks():
     long = "x" * 5000
     whole = alert(

@@ -139,6 +139,7 @@ def test_a_corrected_verdict_is_not_decided_again(plant: Plant):
     assert again.decided == ()
 
 
+@pytest.mark.report("aws/aws-node-termination-handler#1284")
 @pytest.mark.parametrize("error", [Unavailable("down"), Throttled("slow"), Denied("no")])
 @pytest.mark.parametrize("call", ["history", "put_observation", "save"])
 @pytest.mark.parametrize("after", [False, True])

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.errors import Denied, HoldfastError, Throttled, Unavailable
 from holdfast.interruption.event import Kind
-from holdfast.interruption.ingest import ingest
+from holdfast.interruption.ingest import IngestResult, ingest
 from holdfast.interruption.observation import Answer, InstanceView
 from holdfast.ports import InstanceKey, Look
 from tests.builders import (
@@ -56,6 +56,7 @@ def test_a_warning_is_a_fact_a_watch_and_a_look(plant: Plant):
     assert plant.instances.asked == []  # enrichment comes with the look
 
 
+@pytest.mark.report("aws/aws-node-termination-handler#250")
 def test_nth_250_one_event_fifty_times_is_one_row_one_watch_and_forty_nine_duplicates(plant: Plant):
     """aws-node-termination-handler#250: dozens of notices for one event."""
     results = [plant.ingest(*(message(warning_body(), id=f"m-{batch}-{n}") for n in range(10))) for batch in range(5)]
@@ -67,6 +68,35 @@ def test_nth_250_one_event_fifty_times_is_one_row_one_watch_and_forty_nine_dupli
     assert len(plant.posted()) <= 1
 
 
+@pytest.mark.report("aws-powertools/powertools-lambda-python#2490")
+@pytest.mark.parametrize("call", ["put_fact", "open_watch", "send"])
+@pytest.mark.parametrize("before", [True, False])
+def test_powertools_2490_the_same_event_in_two_invocations_at_once_is_one_row(plant: Plant, call: str, before: bool):
+    """powertools-lambda-python#2490: a second invocation with the same event ended in an exception."""
+    owner = plant.looks if call == "send" else plant.ledger
+    first = getattr(owner, call)
+    others: list[IngestResult] = []
+
+    def overtaken(*arguments, **more):
+        setattr(owner, call, first)
+        if before:
+            others.append(plant.ingest(message(warning_body(), id="m-2")))
+        done = first(*arguments, **more)
+        if not before:
+            others.append(plant.ingest(message(warning_body(), id="m-2")))
+        return done
+
+    setattr(owner, call, overtaken)
+    results = [plant.ingest(message(warning_body())), *others]
+
+    assert [(result.failed, result.problems) for result in results] == [({}, ()), ({}, ())]
+    assert [result.duplicates for result in results].count(1) == 1
+    assert len(plant.ledger.facts) == 1
+    assert watches(plant) == {OUR: 0}
+    assert len(plant.looks.sent) >= 1
+
+
+@pytest.mark.report("aws/aws-node-termination-handler#360")
 def test_nth_360_of_ten_messages_only_the_one_that_failed_comes_back(plant: Plant):
     """aws-node-termination-handler#360: a batch was deleted though only a part was processed."""
     messages = [message(warning_body(f"i-{number:017x}"), id=f"m-{number}") for number in range(10)]
@@ -77,6 +107,7 @@ def test_nth_360_of_ten_messages_only_the_one_that_failed_comes_back(plant: Plan
     assert len(plant.ledger.facts) == len(plant.ledger.watches) == 9
 
 
+@pytest.mark.report("aws/aws-node-termination-handler#1284")
 @pytest.mark.parametrize("error", [Unavailable("down"), Throttled("slow"), Denied("dynamodb:PutItem")])
 @pytest.mark.parametrize("call", ["put_fact", "open_watch", "put_rejection"])
 @pytest.mark.parametrize("after", [False, True])
@@ -227,6 +258,7 @@ class TestUnwarned:
         assert result.failed == {"m-1": "down"}
         assert plant.ingest(message(state_body("terminated"), receive_count=2)).watched == (KEY,)
 
+    @pytest.mark.report("github-aws-runners/terraform-aws-github-runner#5244")
     def test_github_runner_5244_a_thousand_ordinary_ends_are_no_interruption(self, plant: Plant):
         """terraform-aws-github-runner#5244 and #5245: state changes counted inflated interruptions 100 to 350 times."""
         for batch in range(100):
@@ -299,6 +331,7 @@ class TestPoison:
         assert [row.rejection.code for row in plant.ledger.poison.values()] == [code]
         assert plant.ledger.shelf.told.keys() >= {f"poison/{ACCOUNT}/{REGION}/2026-09-01T04/{code}"}
 
+    @pytest.mark.report("aws/aws-node-termination-handler#468")
     def test_nth_468_an_empty_source_stops_nothing(self, plant: Plant):
         """aws-node-termination-handler#468: a message with an empty source made it crash again and again."""
         result = plant.ingest(message('{"source":""}'), message(warning_body(), id="m-2"))
@@ -343,6 +376,7 @@ class TestPoison:
         assert alert.fields == (("Defect", "not_json"), ("Message", "m-1"), ("SHA-256", "88d4266fd4e6338d"))
 
 
+@pytest.mark.report("aws/aws-node-termination-handler/pkg/monitor/sqsevent/scheduled-change-event.go")
 def test_nth_source_every_entity_of_a_health_event_is_a_row(plant: Plant):
     """aws-node-termination-handler gives all entities of a Health event one id, and so keeps the first only."""
     names = [f"i-{number:017x}" for number in range(5)]

@@ -134,6 +134,9 @@ def test_an_instance_that_no_list_names_is_not_found(world: World):
     assert (seen.ec2.answer, seen.kubernetes.answer) == (Answer.NOT_FOUND, Answer.NOT_FOUND)
 
 
+@pytest.mark.report(
+    "github-aws-runners/terraform-aws-github-runner/lambdas/functions/termination-watcher/src/termination-warning.ts"
+)
 def test_terraform_github_runner_describes_every_instance_of_the_answer():
     """terraform-aws-github-runner's watcher read the first reservation only and swallowed errors."""
     names = [f"i-{number:017x}" for number in range(3)]

@@ -83,6 +83,7 @@ def test_the_owner_is_the_controller_among_several():
     assert parse_pod(item(ownerReferences=owners[:1])).owner == "Custom/a"
 
 
+@pytest.mark.report("kubernetes-sigs/karpenter#655")
 @pytest.mark.parametrize(
     ("toleration", "tolerates"),
     [
