@@ -7,7 +7,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from holdfast.alerts.deliver import deliver
+from holdfast.alerts.deliver import DeliverResult, deliver
 from holdfast.errors import HoldfastError, InvalidDocument
 from holdfast.runtime import batch, clock, observability, wiring_slack
 from holdfast.runtime.metric_names import MetricName
@@ -32,7 +32,7 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
             logger.error(str(error), message_id=record.message_id)
     began = clock.now()
     failed: dict[str, str] = {}
-    told, waiting, undeliverable = 0, 0, 0
+    result = DeliverResult((), 0)
     try:
         result = deliver(
             list(wanted),
@@ -48,13 +48,13 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
     except HoldfastError as error:
         failed = {record.message_id: str(error) for record in records}
         logger.error(str(error))
-    else:
-        told, waiting, undeliverable = len(result.told), result.waiting, int(result.undeliverable)
-        for identity in result.told:
-            logger.info("told", alert=identity)
-        if result.problem is not None:
-            (logger.error if result.undeliverable else logger.warning)(result.problem)
-    metrics.record(MetricName.ALERTS_TOLD, told)
-    metrics.record(MetricName.ALERTS_WAITING, waiting)
-    metrics.record(MetricName.ALERTS_UNDELIVERABLE, undeliverable)
+    for identity in result.told:
+        logger.info("told", alert=identity)
+    if result.problem is not None:
+        (logger.error if result.undeliverable else logger.warning)(result.problem)
+    metrics.record(MetricName.ALERTS_TOLD, len(result.told))
+    metrics.record(MetricName.ALERTS_WAITING, result.waiting)
+    metrics.record(MetricName.ALERTS_UNDELIVERABLE, int(result.undeliverable))
+    for wait in result.waits:
+        metrics.record(MetricName.ALERT_LAG_SECONDS, wait.total_seconds())
     return batch.settle(event, failed, context, logger)

@@ -140,8 +140,8 @@ def test_without_slack_there_is_no_secret_to_pay_for(silent: Assembly):
 def test_metrics_of_cases_are_billed_by_the_hour(counts: cost.Counts):
     """Seven for each case: one count by verdict, three measures by cluster and by NodePool."""
     assert cost.metrics_per_case() == 1 + 3 * 2
-    assert cost.constant_metrics() == 19
-    assert by_item(counts)[Item.CUSTOM_METRICS].quantity == 19 + Decimal(200 * 7) / 730
+    assert cost.constant_metrics() == 20
+    assert by_item(counts)[Item.CUSTOM_METRICS].quantity == 20 + Decimal(200 * 7) / 730
 
 
 def test_queues_are_billed_for_polls_and_messages(counts: cost.Counts):

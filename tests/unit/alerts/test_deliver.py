@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from holdfast.alerts.alert import Severity
 from holdfast.alerts.deliver import LEASE, MAX_ALERTS, RETRY_AFTER, WINDOW, DeliverResult, deliver
 from holdfast.errors import Unavailable
 from holdfast.ports import Delivery, DeliveryStatus, Lease
@@ -64,6 +65,23 @@ def test_alerts_are_told_oldest_first_a_second_apart_and_once():
     assert desk.posted() == ["a", "b", "c"]
     assert desk.pauses == [timedelta(seconds=1)] * 2
     assert desk.deliver() == DeliverResult((), 0)
+
+
+def test_how_long_an_urgent_alert_waited_is_told_from_its_decision():
+    """Information may wait on purpose, and of an alert of an earlier version the time is not known."""
+    desk = Desk()
+    for name, fields in {
+        "page": {"severity": Severity.PAGE, "decided_at": W - timedelta(seconds=30)},
+        "warning": {"decided_at": W - timedelta(seconds=10)},
+        "info": {"severity": Severity.INFO, "decided_at": W - timedelta(hours=8)},
+        "old": {},
+    }.items():
+        desk.shelf.put(alert(name, **fields), W)
+
+    result = desk.deliver()
+
+    assert len(result.told) == 4
+    assert sorted(result.waits) == [timedelta(seconds=10), timedelta(seconds=30)]
 
 
 def test_what_the_wake_up_named_is_told_first():

@@ -22,7 +22,8 @@ class Alert:
     `title` is one line of plain text; `what`, `meaning` and `action` are a sentence or two each; `fields` are short
     name and value pairs; `subject` is what it is about, and alerts of the same `group` (words such as verdict, NodePool
     and zone) differ in nothing else, so that a digest may count them; `runbook` is an anchor in docs/runbook.md;
-    `source` names the row of the ledger it comes from.
+    `source` names the row of the ledger it comes from; `decided_at` is when it was known that this is to be told, None
+    where that was not noted.
     All text is plain: whoever renders it escapes it.
     """
 
@@ -39,3 +40,4 @@ class Alert:
     group: tuple[str, ...] = ()
     runbook: str = ""
     source: str = ""
+    decided_at: datetime | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from holdfast.alerts.alert import Alert
+from holdfast.alerts.alert import Alert, Severity
 from holdfast.alerts.digest import SINGLY, by_cluster, digest_payload, plain_digest
 from holdfast.alerts.message import plain_payload, slack_payload
 from holdfast.ports import Busy, Delivery, DeliveryStatus, Messenger, Outbox, Wakeups
@@ -37,12 +37,16 @@ MARGIN = timedelta(seconds=8)
 
 @dataclass(frozen=True, slots=True)
 class DeliverResult:
-    """What became of a wake-up: alerts told, how many still wait, and in words what stands in the way, if anything."""
+    """What became of a wake-up: alerts told, how many still wait, and in words what stands in the way, if anything.
+
+    `waits` are the times from decided to told of those told alerts that should not wait, and of which it is known.
+    """
 
     told: tuple[str, ...]
     waiting: int
     problem: str | None = None
     undeliverable: bool = False
+    waits: tuple[timedelta, ...] = ()
 
 
 def deliver(
@@ -81,22 +85,33 @@ def deliver(
             not_before = clock() + wait
             wakeups.wake((), delay=wait)
             revoked = stopped.status is DeliveryStatus.REVOKED
-            return DeliverResult(tuple(tally.told), tally.waiting, stopped.reason, undeliverable=revoked)
+            return DeliverResult(
+                tuple(tally.told), tally.waiting, stopped.reason, undeliverable=revoked, waits=tuple(tally.waits)
+            )
         if tally.told:
             not_before = clock() + window
         if tally.waiting > len(tally.refused):
             wakeups.wake((), delay=_bounded(window) if tally.told else timedelta(0))
         problem = "; ".join(tally.refused) or None
-        return DeliverResult(tuple(tally.told), tally.waiting, problem, undeliverable=bool(tally.refused))
+        return DeliverResult(
+            tuple(tally.told),
+            tally.waiting,
+            problem,
+            undeliverable=bool(tally.refused),
+            waits=tuple(tally.waits),
+        )
     finally:
         outbox.release(lease, not_before=not_before)
 
 
 @dataclass(slots=True)
 class _Tally:
-    """Alerts told, alerts the webhook would not take in any form, how many are left, and what stopped us, if anything."""
+    """Alerts told and how long they waited, alerts the webhook would not take in any form, how many are left, and what
+    stopped us, if anything.
+    """
 
     told: list[str] = field(default_factory=list)
+    waits: list[timedelta] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     waiting: int = 0
     stopped: Delivery | None = None
@@ -133,8 +148,12 @@ def _tell(
             tally.stopped = outcome
             break
         for alert in message.alerts:
-            outbox.mark_told(alert.id, now=clock())
+            now = clock()
+            outbox.mark_told(alert.id, now=now)
             tally.told.append(alert.id)
+            # Information may wait on purpose; what is urgent may not.
+            if alert.decided_at is not None and alert.severity is not Severity.INFO:
+                tally.waits.append(max(now - alert.decided_at, timedelta(0)))
     tally.waiting = len(alerts) - len(tally.told)
     return tally
 

@@ -139,6 +139,7 @@ def alert_of(record: CaseRecord, *, corrects: bool) -> Alert | None:
         ),
         runbook=judgement.verdict.value.lower().replace("_", "-"),
         source=case.key,
+        decided_at=record.judged_at,
     )
 
 

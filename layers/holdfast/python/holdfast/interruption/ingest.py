@@ -226,4 +226,5 @@ def poison_alert(rejection: Rejection, message: Message, home: Home, now: dateti
         group=("unreadable message", rejection.code),
         runbook="poison-message",
         source=f"rejection {rejection.digest}",
+        decided_at=now,
     )

@@ -131,6 +131,12 @@ class MetricName(StrEnum):
     SWEEP_FAILURES = "SweepFailures", _COUNT, "interruption_sweeper", "sends that failed and are left to the next sweep"
 
     ALERTS_TOLD = "AlertsTold", _COUNT, "alert_notifier", "alerts that Slack took"
+    ALERT_LAG_SECONDS = (
+        "AlertLagSeconds",
+        _SECONDS,
+        "alert_notifier",
+        "from deciding an alert to telling it, one value for each that is more than information",
+    )
     ALERTS_WAITING = "AlertsWaiting", _COUNT, "alert_notifier", "alerts a run left in the outbox"
     ALERTS_UNDELIVERABLE = (
         "AlertsUndeliverable",
