@@ -102,6 +102,7 @@ class _Names:
             ec2=None if look.ec2 is None else self.instance_view(look.ec2),
             kubernetes=None if look.kubernetes is None else self.cluster_view(look.kubernetes),
             queue=None if look.queue is None else self.queue_view(look.queue),
+            degraded=_maybe_free(look.degraded),
         )
 
     def instance_view(self, view: InstanceView) -> InstanceView:
@@ -155,7 +156,7 @@ class _Names:
         judgement = replace(
             record.judgement, reason=LEFT_OUT, missing=tuple(LEFT_OUT for _ in record.judgement.missing)
         )
-        return CaseRecord(self.case(record.case), judgement, record.judged_at)
+        return CaseRecord(self.case(record.case), judgement, record.judged_at, _maybe_free(record.degraded))
 
     def case(self, case: Case) -> Case:
         return replace(
@@ -178,3 +179,7 @@ _OWNERS = ("ReplicaSet/", "StatefulSet/", "Job/", "DaemonSet/", "ReplicationCont
 
 def _free(text: str) -> str:
     return LEFT_OUT if text else ""
+
+
+def _maybe_free(text: str | None) -> str | None:
+    return None if text is None else _free(text)

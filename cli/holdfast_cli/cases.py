@@ -50,6 +50,7 @@ CASE_KEYS: Mapping[str, str] = {
     "pods_left": "pods that the drain had to move, at the last look that read them",
     "blockers": "pods that did not leave, each with `namespace`, `pod`, `owner`, `reason` and `detail`",
     "judged_at": "when the verdict was reached",
+    "degraded": "why the audit was in degraded mode then, in which most looks leave out the pods; null when it was not",
 }
 """The keys of a case in JSON, and what each says. Times are RFC 3339 in UTC; what is not known is null."""
 
@@ -103,6 +104,7 @@ def case_document(record: CaseRecord) -> dict[str, Any]:
             for blocker in case.blockers
         ],
         "judged_at": format_time(record.judged_at),
+        "degraded": record.degraded,
     }
 
 

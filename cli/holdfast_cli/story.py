@@ -102,6 +102,8 @@ def print_case(record: CaseRecord, out: Console) -> None:
     _line(out, judgement.reason)
     if judgement.notes:
         _line(out, f"Notes: {', '.join(note.value.replace('_', ' ') for note in judgement.notes)}.")
+    if record.degraded is not None:
+        _line(out, f"Judged in degraded mode, in which most looks leave out the pods: {record.degraded}.", "yellow")
     alert = alert_of(record, corrects=False)
     _line(out, f"Alert: {f'{alert.severity}, {alert.title}' if alert is not None else 'none'}.", "dim")
 

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.adapters.documents import dump
 from holdfast.errors import Denied, HoldfastError, InvalidDocument, NotFound, Throttled, Unavailable
-from holdfast.interruption.look import MAX_NODES, Request, describe, look_at, queue_of
+from holdfast.interruption.look import MAX_NODES, Request, describe, in_sample, look_at, queue_of
 from holdfast.interruption.observation import MAX_BLOCKERS, Answer, Blocker, BlockerReason, Condition, Observation
 from holdfast.karpenter.nodeclaim import StatusCondition
 from holdfast.ports import InstanceKey
@@ -20,7 +20,9 @@ class World:
         self.instances.views[OUR] = ec2()
         self.clusters.claims["cluster-a"] = [nodeclaim()]
 
-    def looks(self, *requests: Request, seconds: float = 20, elsewhere: tuple[str, ...] = ()) -> list[Observation]:
+    def looks(
+        self, *requests: Request, seconds: float = 20, elsewhere: tuple[str, ...] = (), degraded: str | None = None
+    ) -> list[Observation]:
         found = look_at(
             requests or (Request(KEY),),
             now=at(seconds),
@@ -28,6 +30,7 @@ class World:
             clusters=self.clusters,
             queues=self.queues,
             elsewhere=elsewhere,
+            degraded=degraded,
         )
         return list(found.values())
 
@@ -351,3 +354,32 @@ def test_the_queue_of_a_cluster_is_asked_by_its_name():
     queues.views["cluster-b"] = queue(7)
 
     assert queue_of("cluster-b", queues) == queue(7)
+
+
+def test_in_degraded_mode_the_pods_of_one_node_in_ten_are_read_and_every_look_says_so(world: World):
+    names = [f"i-{number:017x}" for number in range(200)]
+    world.instances.views = {name: ec2() for name in names}
+    world.clusters.claims["cluster-a"] = [nodeclaim(instance_id=name, node=f"node-{name}") for name in names]
+    why = "the audit queue is 45 s behind"
+
+    looks = world.looks(*(Request(InstanceKey(ACCOUNT, REGION, name)) for name in names), degraded=why)
+
+    unread = [look for look in looks if look.kubernetes and why in look.kubernetes.pods_reason]
+    sampled = [look for look in looks if look not in unread]
+    assert {look.degraded for look in looks} == {why}
+    assert {look.kubernetes.pods_answer for look in unread if look.kubernetes} == {Answer.SKIPPED}
+    assert 10 <= len(sampled) <= 30
+    # Within the sample the limit for one look holds as ever.
+    assert world.clusters.faults.calls.count("pods") == MAX_NODES
+
+
+def test_the_sample_of_degraded_mode_is_the_same_at_every_look(world: World):
+    name = next(name for name in (f"i-{number:017x}" for number in range(100)) if in_sample(name))
+    world.instances.views = {name: ec2()}
+    world.clusters.claims["cluster-a"] = [nodeclaim(instance_id=name)]
+    request = Request(InstanceKey(ACCOUNT, REGION, name))
+
+    for second in (20, 60, 110):
+        found = world.looks(request, seconds=second, degraded="why")[0].kubernetes
+        assert found is not None
+        assert found.pods_answer is Answer.OK

@@ -5,7 +5,7 @@ instance (or nobody). Events are lost and looks are missing or refused as it ple
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -149,6 +149,34 @@ def test_the_verdict_is_the_truth_or_inconclusive(history: tuple[Truth, list[Fac
     truth, rows = history
 
     assert judged(*rows).verdict in acceptable(truth, rows)
+
+
+def unread(row: Fact | Observation) -> Fact | Observation:
+    """The look as degraded mode makes it: everything but the pods."""
+    if not isinstance(row, Observation) or row.kubernetes is None or row.kubernetes.answer is not Answer.OK:
+        return row
+    view = replace(
+        row.kubernetes,
+        pods_answer=Answer.SKIPPED,
+        pods_reason="degraded",
+        pods_left=None,
+        longest_grace=None,
+        blockers=(),
+    )
+    return replace(row, kubernetes=view, degraded="more than 1000 cases are open")
+
+
+@settings(max_examples=200)
+@given(truths().flatmap(lambda truth: st.tuples(st.just(truth), evidence(truth))), st.booleans())
+def test_in_degraded_mode_too_the_verdict_is_the_truth_or_inconclusive(
+    history: tuple[Truth, list[Fact | Observation]], throughout: bool
+):
+    """Degraded from the warning on, or from the second row on: with what was read of the pods before."""
+    truth, rows = history
+    kept = 0 if throughout else 2
+    degraded = [*rows[:kept], *map(unread, rows[kept:])]
+
+    assert judged(*degraded).verdict in acceptable(truth, degraded)
 
 
 @settings(max_examples=100)

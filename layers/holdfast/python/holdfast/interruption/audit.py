@@ -63,8 +63,12 @@ def audit(
     queues: Queues,
     looks: Looks,
     wakeups: Wakeups,
+    degraded: str | None = None,
 ) -> AuditResult:
-    """Judges each instance that a look was asked for, once, however often it was asked for."""
+    """Judges each instance that a look was asked for, once, however often it was asked for.
+
+    `degraded` is why the audit is in degraded mode, if it is: the looks then leave out most pods, and say so.
+    """
     failed: dict[InstanceKey, str] = {}
     problems: list[str] = []
     histories: dict[InstanceKey, History] = {}
@@ -79,7 +83,15 @@ def audit(
     seen: dict[InstanceKey, Observation] = {}
     forwarded: list[Look] = []
     if requests:
-        found = look_at(requests, now=now, instances=instances, clusters=clusters, queues=queues, elsewhere=elsewhere)
+        found = look_at(
+            requests,
+            now=now,
+            instances=instances,
+            clusters=clusters,
+            queues=queues,
+            elsewhere=elsewhere,
+            degraded=degraded,
+        )
         for key, observation in found.items():
             cluster = _belongs_elsewhere(observation, elsewhere)
             if cluster is None:
@@ -105,7 +117,7 @@ def audit(
         try:
             if key in seen:
                 ledger.put_observation(key, seen[key])
-            outcome = _judge(history, history.watch, seen.get(key), now, scope)
+            outcome = _judge(history, history.watch, seen.get(key), now, scope, degraded)
             if outcome.changed:
                 ledger.save(outcome.watch, outcome.records, outcome.alerts, obsolete=outcome.obsolete)
         except HoldfastError as error:
@@ -188,12 +200,14 @@ class _Outcome:
     changed: bool
 
 
-def _judge(history: History, watch: Watch, seen: Observation | None, now: datetime, scope: Scope) -> _Outcome:
+def _judge(
+    history: History, watch: Watch, seen: Observation | None, now: datetime, scope: Scope, degraded: str | None
+) -> _Outcome:
     """The rows that follow from all that is known of the instance now."""
     observations = history.observations if seen is None else (*history.observations, seen)
     cases = fold(history.facts, observations, scope)
     stored = {record.case.cycle: record for record in history.records}
-    records = tuple(_record(case, now, live=case is cases[-1]) for case in cases)
+    records = tuple(_record(case, now, live=case is cases[-1], degraded=degraded) for case in cases)
     due_at = next_look(cases[-1]) if records and not records[-1].judgement.final else None
     alerts: list[Alert] = []
     told = list(watch.told)
@@ -224,7 +238,7 @@ def _newly_final(records: Sequence[CaseRecord], history: History) -> list[CaseRe
     return [record for record in records if record.judgement.final and record.case.cycle not in closed]
 
 
-def _record(case: Case, now: datetime, *, live: bool) -> CaseRecord:
+def _record(case: Case, now: datetime, *, live: bool, degraded: str | None) -> CaseRecord:
     # Only the run that goes on can be looked at; an earlier one has all the evidence it will get.
     exhausted = not live or next_look(case) is None
-    return CaseRecord(case, judge(case, now, exhausted=exhausted), now)
+    return CaseRecord(case, judge(case, now, exhausted=exhausted), now, degraded)

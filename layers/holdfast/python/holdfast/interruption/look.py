@@ -6,6 +6,7 @@ Kubernetes is asked for one list of NodeClaims per cluster and for the pods of a
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -36,6 +37,9 @@ from holdfast.ports import Clusters, InstanceKey, Instances, Queues
 MAX_NODES = 10
 """Nodes whose pods one look reads, per cluster (our share of the API server's attention)."""
 
+SAMPLE = 10
+"""In degraded mode the pods of one node in so many are read."""
+
 _CONDITIONS = ("Drained", "VolumesDetached", "InstanceTerminating")
 
 
@@ -60,8 +64,12 @@ def look_at(
     clusters: Clusters,
     queues: Queues,
     elsewhere: Sequence[str] = (),
+    degraded: str | None = None,
 ) -> Mapping[InstanceKey, Observation]:
-    """One observation per request, all at `now`. `elsewhere` are configured clusters that this function cannot reach."""
+    """One observation per request, all at `now`. `elsewhere` are configured clusters that this function cannot reach.
+
+    `degraded` is why the audit spares the API servers, if it does: then the pods of one node in ten are read.
+    """
     views = describe([request.key.instance_id for request in requests], instances)
     groups: dict[str | None, list[Request]] = {}
     for request in requests:
@@ -71,9 +79,9 @@ def look_at(
     queue_views: dict[str, QueueView] = {}
     for cluster, members in groups.items():
         if cluster is None:
-            kubernetes |= _search(members, reachable, now, clusters, elsewhere)
+            kubernetes |= _search(members, reachable, now, clusters, elsewhere, degraded)
         elif cluster in reachable:
-            kubernetes |= _look_into(cluster, members, now, clusters)
+            kubernetes |= _look_into(cluster, members, now, clusters, degraded)
         else:
             reason = f"cluster {cluster} is not reachable from this function"
             kubernetes |= {member.key: ClusterView(Answer.SKIPPED, reason, cluster=cluster) for member in members}
@@ -88,6 +96,7 @@ def look_at(
             ec2=views[request.key.instance_id],
             kubernetes=kubernetes[request.key],
             queue=queue_views.get(kubernetes[request.key].cluster or ""),
+            degraded=degraded,
         )
         for request in requests
     }
@@ -104,6 +113,11 @@ def describe(instance_ids: Sequence[str], instances: Instances) -> Mapping[str, 
     return {instance_id: known.get(instance_id, unknown) for instance_id in instance_ids}
 
 
+def in_sample(instance_id: str) -> bool:
+    """Whether the pods on this instance are read in degraded mode: one in ten, at each look the same ones."""
+    return int(hashlib.sha256(instance_id.encode()).hexdigest()[:8], 16) % SAMPLE == 0
+
+
 def queue_of(cluster: str, queues: Queues) -> QueueView:
     """The state of the cluster's interruption queue, or why it is not known."""
     try:
@@ -118,13 +132,14 @@ def _search(
     now: datetime,
     clusters: Clusters,
     elsewhere: Sequence[str],
+    degraded: str | None,
 ) -> dict[InstanceKey, ClusterView]:
     """The clusters are asked one after the other for instances of which nobody said where they belong."""
     if not reachable:
         return {member.key: ClusterView(Answer.SKIPPED, "this function reaches no cluster") for member in members}
     best: dict[InstanceKey, ClusterView] = {}
     for cluster in reachable:
-        for key, view in _look_into(cluster, members, now, clusters).items():
+        for key, view in _look_into(cluster, members, now, clusters, degraded).items():
             held = best.get(key)
             # Absent is an answer only when every cluster said so: a failed one outranks it.
             if (
@@ -147,7 +162,7 @@ def _search(
 
 
 def _look_into(
-    cluster: str, members: Sequence[Request], now: datetime, clusters: Clusters
+    cluster: str, members: Sequence[Request], now: datetime, clusters: Clusters, degraded: str | None
 ) -> dict[InstanceKey, ClusterView]:
     try:
         claims = {claim.instance_id: claim for claim in clusters.nodeclaims(cluster) if claim.instance_id is not None}
@@ -167,6 +182,9 @@ def _look_into(
         view = _view(cluster, claim)
         if member.drain_over or claim.node is None:
             reason = "the drain, or the instance, is over" if member.drain_over else "the NodeClaim has no node yet"
+            view = replace(view, pods_answer=Answer.SKIPPED, pods_reason=reason)
+        elif degraded is not None and not in_sample(member.key.instance_id):
+            reason = f"in degraded mode the pods of one node in {SAMPLE} are read: {degraded}"
             view = replace(view, pods_answer=Answer.SKIPPED, pods_reason=reason)
         elif nodes_read >= MAX_NODES:
             view = replace(view, pods_answer=Answer.SKIPPED, pods_reason=f"only {MAX_NODES} nodes are read in one look")

@@ -146,7 +146,10 @@ class QueueView:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look at one instance at one time."""
+    """One look at one instance at one time.
+
+    `degraded` is why the audit was in degraded mode, in which most looks leave out the pods; null when it was not.
+    """
 
     instance_id: str
     at: datetime
@@ -155,5 +158,6 @@ class Observation:
     ec2: InstanceView | None = None
     kubernetes: ClusterView | None = None
     queue: QueueView | None = None
+    degraded: str | None = None
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012

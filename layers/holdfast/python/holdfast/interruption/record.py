@@ -11,11 +11,16 @@ from holdfast.interruption.verdict import Judgement
 
 @dataclass(frozen=True, slots=True)
 class CaseRecord:
-    """A case with its judgement and the time it was judged at."""
+    """A case with its judgement and the time it was judged at.
+
+    `degraded` is why the audit was in degraded mode at that time; None when it was not. Two records that differ in it
+    alone say the same.
+    """
 
     case: Case
     judgement: Judgement
     judged_at: datetime
+    degraded: str | None = None
 
     @property
     def happened_at(self) -> datetime | None:
