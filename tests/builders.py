@@ -28,6 +28,7 @@ from holdfast.interruption.schedule import next_look
 from holdfast.interruption.verdict import Judgement, judge
 from holdfast.karpenter.nodeclaim import NodeClaim, StatusCondition
 from holdfast.karpenter.pods import Pod, PodDisruptionBudget
+from holdfast.karpenter.workload import Replicas
 from holdfast.ports import InstanceKey
 
 W = datetime(2026, 9, 1, 4, 10, tzinfo=UTC)
@@ -269,6 +270,21 @@ def pod(name: str = "api-0", **fields: Any) -> Pod:
             "mirror": False,
             "finished": False,
             "tolerates_disruption": False,
+            **fields,
+        }
+    )
+
+
+def replicas(ready: int = 3, desired: int = 3, name: str = "api-7d9", **fields: Any) -> Replicas:
+    """A ReplicaSet of the Deployment `api`: the one that owns the ordinary pod."""
+    return Replicas(
+        **{
+            "kind": "ReplicaSet",
+            "namespace": "shop",
+            "name": name,
+            "controller": "Deployment/api",
+            "desired": desired,
+            "ready": ready,
             **fields,
         }
     )

@@ -19,7 +19,9 @@ from holdfast.interruption.event import Fact, Rejection
 from holdfast.interruption.observation import Answer, InstanceView, Observation, QueueView
 from holdfast.interruption.record import CaseRecord
 from holdfast.karpenter.nodeclaim import NodeClaim
+from holdfast.karpenter.nodepool import NodePool
 from holdfast.karpenter.pods import Pod, PodDisruptionBudget
+from holdfast.karpenter.workload import ReplicaList, Replicas
 from holdfast.ports import Busy, Delivery, DeliveryStatus, History, InstanceKey, Lease, Look, Watch
 
 MAX_DELAY = timedelta(minutes=15)
@@ -302,13 +304,19 @@ class FakeInstances(_Fake):
 
 
 class FakeClusters(_Fake):
-    """The Kubernetes APIs. `claims` holds each cluster's NodeClaims, or a function that gives them."""
+    """The Kubernetes APIs. `claims` holds each cluster's NodeClaims, or a function that gives them; `owners` its
+    ReplicaSets and StatefulSets, `age` old unless somebody asks for younger ones.
+    """
 
     def __init__(self, faults: Faults | None = None) -> None:
         super().__init__(faults)
         self.claims: dict[str, Sequence[NodeClaim] | Callable[[], Sequence[NodeClaim]]] = {}
         self.bound: dict[tuple[str, str], Sequence[Pod] | Callable[[], Sequence[Pod]]] = {}
         self.budgets: dict[str, Sequence[PodDisruptionBudget]] = {}
+        self.owners: dict[str, Sequence[Replicas] | Callable[[], Sequence[Replicas]]] = {}
+        self.age = timedelta(0)
+        self.pools: dict[str, Sequence[NodePool]] = {}
+        self.pending: dict[str, Sequence[Pod] | Callable[[], Sequence[Pod]]] = {}
 
     def names(self) -> Sequence[str]:
         # Its own configuration: no call to the outside.
@@ -329,6 +337,19 @@ class FakeClusters(_Fake):
     @outside
     def disruption_budgets(self, cluster: str) -> Sequence[PodDisruptionBudget]:
         return self.budgets.get(cluster, ())
+
+    @outside
+    def replicas(self, cluster: str, *, max_age: timedelta) -> ReplicaList:
+        return ReplicaList(min(self.age, max_age), tuple(_now(self.owners.get(cluster, ()))))
+
+    @outside
+    def nodepools(self, cluster: str) -> Sequence[NodePool]:
+        return self.pools.get(cluster, ())
+
+    @outside
+    def pending_pods(self, cluster: str) -> Sequence[Pod]:
+        found: Sequence[Pod] = _now(self.pending.get(cluster, ()))
+        return found
 
 
 class FakeQueues(_Fake):

@@ -147,12 +147,13 @@ def access(aws: Recorder, endpoint: str = "https://eks", ca_pem: str = "CA") -> 
     return EksAccess(aws.client("eks"), boto3.Session("key", "secret", "token", samples.REGION), samples.REGION)
 
 
-def in_kubernetes(method: str, *arguments: str) -> Scenario:
+def in_kubernetes(method: str, *arguments: str, **more: object) -> Scenario:
     def prepare(aws: Recorder) -> Callable[[], object]:
         def act() -> None:
             with KubeApi(authenticate=lambda _token: UserInfo("us", ("system:masters",))) as kube:
                 made = KubeClusters(access(aws, kube.url, kube.ca_pem), ["orders"])
-                assert getattr(made, method)("orders", *arguments) == ()
+                found = getattr(made, method)("orders", *arguments, **more)
+                assert getattr(found, "items", found) == ()
 
         return act
 
@@ -197,6 +198,9 @@ SCENARIOS: Mapping[type, Mapping[str, Scenario]] = {
         "nodeclaims": in_kubernetes("nodeclaims"),
         "pods": in_kubernetes("pods", "ip-10-0-1-7.internal"),
         "disruption_budgets": in_kubernetes("disruption_budgets"),
+        "replicas": in_kubernetes("replicas", max_age=NOW - NOW),
+        "nodepools": in_kubernetes("nodepools"),
+        "pending_pods": in_kubernetes("pending_pods"),
     },
     WebhookSecret: {"url": lambda aws: secret(aws).url},
     SlackMessenger: {"post": lambda aws: partial(SlackMessenger(secret(aws)).post, {"text": "x"})},

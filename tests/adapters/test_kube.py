@@ -20,6 +20,7 @@ from holdfast.adapters.eks import Connection
 from holdfast.adapters.kube import KubeClusters
 from holdfast.errors import Denied, HoldfastError, NotFound, Throttled, Unavailable
 from holdfast.karpenter.nodeclaim import parse_nodeclaim
+from holdfast.karpenter.workload import Replicas
 from holdfast.render.rbac import AUDIT_GROUP, audit_objects
 from holdfast_cli.sandbox.certificates import Certificates
 from holdfast_cli.sandbox.kube import objects
@@ -154,6 +155,78 @@ def test_budgets_are_at_most_thirty_seconds_old(world: World) -> None:
     assert len(world.calls()) == 2
 
 
+def apply_owners(world: World, ready: int) -> None:
+    cart = objects.deployment("cart", namespace="shop", created_at=NOW, replicas=3)
+    world.kube.control.apply(
+        objects.replicaset(cart, template_hash="abc", ready=ready),
+        objects.statefulset("db", namespace="shop", created_at=NOW, replicas=2, ready=ready),
+    )
+
+
+def test_owners_are_read_by_one_list_of_each_kind(world: World) -> None:
+    apply_owners(world, 1)
+    found = world.clusters.replicas(CLUSTER, max_age=timedelta(seconds=30))
+    assert found.items == (
+        Replicas("ReplicaSet", "shop", "cart-abc", "Deployment/cart", 3, 1),
+        Replicas("StatefulSet", "shop", "db", None, 2, 1),
+    )
+    assert found.age == timedelta(0)
+    assert [resource for _, resource, _ in world.calls()] == ["replicasets", "statefulsets"]
+
+
+def test_owners_are_at_most_thirty_seconds_old_and_tell_their_age(world: World) -> None:
+    def ready() -> tuple[int, float]:
+        found = world.clusters.replicas(CLUSTER, max_age=timedelta(minutes=5))
+        return found.items[0].ready, found.age.total_seconds()
+
+    apply_owners(world, 1)
+    assert ready() == (1, 0)
+    apply_owners(world, 2)
+    world.time.now += 30
+    assert ready() == (1, 30)
+    world.time.now += 1
+    assert ready() == (2, 0)
+
+
+def test_owners_that_are_too_old_for_the_question_are_read_again(world: World) -> None:
+    apply_owners(world, 1)
+    world.clusters.replicas(CLUSTER, max_age=timedelta(seconds=30))
+    apply_owners(world, 2)
+    world.time.now += 3
+    assert world.clusters.replicas(CLUSTER, max_age=timedelta(seconds=3)).items[0].ready == 1
+    assert world.clusters.replicas(CLUSTER, max_age=timedelta(seconds=2)).items[0].ready == 2
+
+
+def test_owners_are_as_old_as_the_beginning_of_their_reading(world: World) -> None:
+    """Ten pages and more take over a second at five requests a second."""
+    cart = objects.deployment("cart", namespace="shop", created_at=NOW, replicas=1)
+    world.kube.control.apply(*(objects.replicaset(cart, template_hash=f"{n:04}") for n in range(2600)))
+    found = world.clusters.replicas(CLUSTER, max_age=timedelta(seconds=30))
+    assert (len(found.items), found.age) == (2600, timedelta(seconds=1))
+
+
+def test_nodepools_are_read_with_limits_and_usage(world: World) -> None:
+    world.kube.control.apply(
+        objects.nodepool("orders-spot", created_at=NOW, limits={"cpu": 16}, claims=[claim(1), claim(2)])
+    )
+    (found,) = world.clusters.nodepools(CLUSTER)
+    assert (found.name, found.limits["cpu"], found.used["cpu"]) == ("orders-spot", "16", "16")
+
+
+def test_a_cluster_without_karpenter_has_no_nodepools_to_tell_of(world: World) -> None:
+    world.kube.control.uninstall("karpenter.sh")
+    with pytest.raises(NotFound, match=r"listing nodepools\.karpenter\.sh .* CRDs are not installed"):
+        world.clusters.nodepools(CLUSTER)
+
+
+def test_only_pending_pods_are_asked_for(world: World) -> None:
+    for name, phase in (("runs", "Running"), ("waits", "Pending")):
+        world.kube.control.apply(objects.pod(name, namespace="shop", node_name="", created_at=NOW, phase=phase))
+    assert [item.name for item in world.clusters.pending_pods(CLUSTER)] == ["waits"]
+    (call,) = world.kube.control.calls()
+    assert "fieldSelector=status.phase%3DPending" in call.uri
+
+
 def test_the_clusters_are_those_it_was_given(world: World) -> None:
     assert world.clusters.names() == (CLUSTER,)
 
@@ -211,6 +284,8 @@ def test_a_missing_right_is_named_with_the_command_that_grants_it(kube: KubeApi)
         world.clusters.pods(CLUSTER, "n")
     with pytest.raises(Denied, match=r"needs the verb list on poddisruptionbudgets\.policy"):
         world.clusters.disruption_budgets(CLUSTER)
+    with pytest.raises(Denied, match=r"needs the verb list on replicasets\.apps"):
+        world.clusters.replicas(CLUSTER, max_age=timedelta(0))
 
 
 def test_a_cluster_without_karpenter_is_not_an_empty_cluster(world: World) -> None:

@@ -5,8 +5,14 @@ import yaml
 from holdfast.render.rbac import AUDIT_GROUP, AUDIT_RULES, audit_objects, render_rbac
 from stacks.features.interruption import KUBERNETES_GROUP
 
-# What holdfast.ports.Clusters asks: nodeclaims, pods of a node, disruption budgets, each as a list.
-ASKED = {("karpenter.sh", "nodeclaims"), ("", "pods"), ("policy", "poddisruptionbudgets")}
+# What holdfast.ports.Clusters asks, each as a list.
+ASKED = {
+    ("karpenter.sh", "nodeclaims"),
+    ("karpenter.sh", "nodepools"),
+    ("", "pods"),
+    ("policy", "poddisruptionbudgets"),
+}
+ASKED |= {("apps", "replicasets"), ("apps", "statefulsets")}
 
 
 def test_the_role_allows_to_list_what_the_judge_asks_for_and_nothing_more() -> None:

@@ -48,8 +48,28 @@ def test_a_pod_of_a_deployment_has_to_be_moved():
         finished=False,
         tolerates_disruption=False,
         started_at=at(-600),
+        bound_at=at(-600),
     )
     assert left(one)
+
+
+def test_a_pod_tells_when_it_was_bound_whether_it_is_ready_and_whether_it_is_leaving():
+    """PodScheduled turns True when the scheduler binds the pod; the kubelet starts it later."""
+    one = item(deletionTimestamp="2026-09-01T04:10:30Z")
+    one["status"]["conditions"] = [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-09-01T03:59:57Z"},
+        {"type": "Ready", "status": "True"},
+    ]
+    found = parse_pod(one)
+
+    assert (found.bound_at, found.ready, found.leaving, found.waits_for) == (at(-603), True, True, None)
+
+
+def test_a_pod_that_finds_no_node_tells_the_schedulers_reason():
+    waits = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}
+    found = parse_pod({"metadata": {"name": "a"}, "status": {"phase": "Pending", "conditions": [waits]}})
+
+    assert (found.waits_for, found.bound_at, found.ready) == ("0/3 nodes are available", None, False)
 
 
 def test_an_empty_item_is_a_pod_of_which_little_is_known():

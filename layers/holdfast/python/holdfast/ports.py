@@ -17,7 +17,9 @@ from holdfast.interruption.event import Fact, Rejection
 from holdfast.interruption.observation import InstanceView, Observation, QueueView
 from holdfast.interruption.record import CaseRecord
 from holdfast.karpenter.nodeclaim import NodeClaim
+from holdfast.karpenter.nodepool import NodePool
 from holdfast.karpenter.pods import Pod, PodDisruptionBudget
+from holdfast.karpenter.workload import ReplicaList
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -144,6 +146,15 @@ class Clusters(Protocol):
 
     def disruption_budgets(self, cluster: str) -> Sequence[PodDisruptionBudget]:
         """All PodDisruptionBudgets of the cluster, at most 30 seconds old."""
+
+    def replicas(self, cluster: str, *, max_age: timedelta) -> ReplicaList:
+        """All ReplicaSets and StatefulSets of the cluster, with their age: at most `max_age`, and never over 30 seconds."""
+
+    def nodepools(self, cluster: str) -> Sequence[NodePool]:
+        """All NodePools of the cluster."""
+
+    def pending_pods(self, cluster: str) -> Sequence[Pod]:
+        """The pods of the cluster in phase Pending."""
 
 
 class Queues(Protocol):

@@ -1,4 +1,4 @@
-"""What the Kubernetes APIs of the clusters say: NodeClaims, pods and PodDisruptionBudgets, by lists only.
+"""What the Kubernetes APIs of the clusters say of NodeClaims, NodePools, pods, their owners and budgets, by lists only.
 
 The only module that imports the Kubernetes client, and of that only its transport: the typed models cost a second of
 import and refuse what they do not know. An API server that serves Karpenter during a mass interruption has to be
@@ -13,6 +13,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from kubernetes.client import ApiClient, Configuration
@@ -24,12 +26,14 @@ from holdfast.adapters.actions import calls
 from holdfast.adapters.eks import Connection, EksAccess
 from holdfast.errors import Denied, HoldfastError, NotFound, Throttled, Unavailable
 from holdfast.karpenter.nodeclaim import NodeClaim, parse_nodeclaim
+from holdfast.karpenter.nodepool import NodePool, parse_nodepool
 from holdfast.karpenter.pods import Pod, PodDisruptionBudget, parse_budget, parse_pod
+from holdfast.karpenter.workload import REPLICA_SET, STATEFUL_SET, ReplicaList, Replicas, parse_replicas
 
 REQUESTS_A_SECOND: Final = 5
 PAGE: Final = 500
-BUDGETS_KEPT: Final = 30.0
-"""Seconds a list of PodDisruptionBudgets is used for."""
+LIST_KEPT: Final = 30.0
+"""Seconds a list of PodDisruptionBudgets or of the pods' owners is used for."""
 
 LONGEST_WAIT: Final = 2.0
 """Seconds of a 429's Retry-After that are waited for; longer ones are the caller's to wait for."""
@@ -49,6 +53,10 @@ class _List:
 
 _NODECLAIMS = _List("/apis/karpenter.sh/v1/nodeclaims", "nodeclaims.karpenter.sh")
 _BUDGETS = _List("/apis/policy/v1/poddisruptionbudgets", "poddisruptionbudgets.policy")
+_REPLICA_SETS = _List("/apis/apps/v1/replicasets", "replicasets.apps")
+_STATEFUL_SETS = _List("/apis/apps/v1/statefulsets", "statefulsets.apps")
+_NODEPOOLS = _List("/apis/karpenter.sh/v1/nodepools", "nodepools.karpenter.sh")
+_PENDING = _List("/api/v1/pods", "pods", (("fieldSelector", "status.phase=Pending"),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,7 @@ class KubeClusters:
         self._sleep = sleep
         self._clients: dict[str, tuple[Connection, ApiClient]] = {}
         self._budgets: dict[str, tuple[float, tuple[PodDisruptionBudget, ...]]] = {}
+        self._replicas: dict[str, tuple[float, tuple[Replicas, ...]]] = {}
         self._sent: dict[str, deque[float]] = {}
 
     def names(self) -> Sequence[str]:
@@ -102,11 +111,38 @@ class KubeClusters:
     def disruption_budgets(self, cluster: str) -> Sequence[PodDisruptionBudget]:
         """All PodDisruptionBudgets of the cluster, at most 30 seconds old."""
         held = self._budgets.get(cluster)
-        if held is not None and self._clock() - held[0] <= BUDGETS_KEPT:
+        if held is not None and self._clock() - held[0] <= LIST_KEPT:
             return held[1]
         budgets = self._all(cluster, _BUDGETS, parse_budget)
         self._budgets[cluster] = (self._clock(), budgets)
         return budgets
+
+    @calls("eks:DescribeCluster")
+    def replicas(self, cluster: str, *, max_age: timedelta) -> ReplicaList:
+        """All ReplicaSets and StatefulSets of the cluster, at most `max_age` and never over 30 seconds old."""
+        held = self._replicas.get(cluster)
+        now = self._clock()
+        if held is None or now - held[0] > min(LIST_KEPT, max_age.total_seconds()):
+            # Dated when the reading began: a page may be older than the answer, never younger.
+            held = (
+                now,
+                (
+                    *self._all(cluster, _REPLICA_SETS, partial(parse_replicas, REPLICA_SET)),
+                    *self._all(cluster, _STATEFUL_SETS, partial(parse_replicas, STATEFUL_SET)),
+                ),
+            )
+            self._replicas[cluster] = held
+        return ReplicaList(timedelta(seconds=self._clock() - held[0]), held[1])
+
+    @calls("eks:DescribeCluster")
+    def nodepools(self, cluster: str) -> Sequence[NodePool]:
+        """All NodePools of the cluster."""
+        return self._all(cluster, _NODEPOOLS, parse_nodepool)
+
+    @calls("eks:DescribeCluster")
+    def pending_pods(self, cluster: str) -> Sequence[Pod]:
+        """The pods of the cluster in phase Pending."""
+        return self._all(cluster, _PENDING, parse_pod)
 
     def _all[T](self, cluster: str, wanted: _List, parse: Callable[[Mapping[str, Any]], T]) -> tuple[T, ...]:
         """Every item, each page reduced to what is needed before the next is fetched."""
@@ -247,7 +283,7 @@ def _error(cluster: str, wanted: _List, doing: str, answer: _Answer, said: str) 
                 f"{doing}: 403 {said}; the caller needs the verb list on {wanted.resource}: "
                 "`holdfast render rbac | kubectl apply -f -` grants it"
             )
-        case 404 if wanted is _NODECLAIMS:
+        case 404 if wanted in {_NODECLAIMS, _NODEPOOLS}:
             return NotFound(f"{doing}: Karpenter's CRDs are not installed in {cluster}")
         case 404:
             return NotFound(f"{doing}: {said}")

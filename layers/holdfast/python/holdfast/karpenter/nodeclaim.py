@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from holdfast.karpenter.nodepool import quantities
 from holdfast.times import parse_time
 
 TERMINATION_TIMESTAMP = "karpenter.sh/nodeclaim-termination-timestamp"
@@ -31,6 +32,7 @@ class StatusCondition:
     status: str
     reason: str
     since: datetime | None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class NodeClaim:
     """The parts of a NodeClaim that an interruption depends on.
 
     `instance_id` is None until Karpenter has written `status.providerID`: Karpenter itself cannot match a message to it
-    before that either.
+    before that either. `capacity` are the quantities of the node, as they are written.
     """
 
     name: str
@@ -53,6 +55,11 @@ class NodeClaim:
     termination_at: datetime | None
     grace_period: timedelta | None
     conditions: tuple[StatusCondition, ...]
+    capacity: Mapping[str, str] = field(default_factory=dict)
+
+    def condition(self, name: str) -> StatusCondition | None:
+        """The condition of that type, or None when the NodeClaim does not carry it."""
+        return next((item for item in self.conditions if item.type == name), None)
 
 
 def parse_nodeclaim(item: Mapping[str, Any]) -> NodeClaim:
@@ -81,10 +88,12 @@ def parse_nodeclaim(item: Mapping[str, Any]) -> NodeClaim:
                 status=str(entry.get("status", "")),
                 reason=str(entry.get("reason", "")),
                 since=time_or_none(entry.get("lastTransitionTime")),
+                message=str(entry.get("message", "")),
             )
             for entry in (raw_conditions if isinstance(raw_conditions, list) else ())
             if isinstance(entry, dict)
         ),
+        capacity=quantities(status.get("capacity")),
     )
 
 

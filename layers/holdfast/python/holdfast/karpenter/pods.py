@@ -22,7 +22,11 @@ _DEFAULT_GRACE = 30
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """The parts of a pod that a drain depends on; `grace` is terminationGracePeriodSeconds."""
+    """The parts of a pod that a drain depends on; `grace` is terminationGracePeriodSeconds.
+
+    `bound_at` is when it came to its node; `leaving` says that it was deleted or evicted and is still there; `waits_for`
+    is why the scheduler finds no node for it.
+    """
 
     namespace: str
     name: str
@@ -35,6 +39,10 @@ class Pod:
     finished: bool
     tolerates_disruption: bool
     started_at: datetime | None = None
+    bound_at: datetime | None = None
+    leaving: bool = False
+    ready: bool = False
+    waits_for: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,11 @@ def parse_pod(item: Mapping[str, Any]) -> Pod:
     owners = metadata.get("ownerReferences") or []
     controller = next((owner for owner in owners if owner.get("controller")), owners[0] if owners else {})
     grace = spec.get("terminationGracePeriodSeconds")
+    status = item.get("status") or {}
+    conditions = {entry.get("type"): entry for entry in status.get("conditions") or () if isinstance(entry, dict)}
+    scheduled, ready = conditions.get("PodScheduled") or {}, conditions.get("Ready") or {}
+    started_at = time_or_none(status.get("startTime"))
+    bound_at = time_or_none(scheduled.get("lastTransitionTime")) if scheduled.get("status") == "True" else None
     return Pod(
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
@@ -64,9 +77,13 @@ def parse_pod(item: Mapping[str, Any]) -> Pod:
         grace=_DEFAULT_GRACE if grace is None else int(grace),
         do_not_disrupt=annotations.get(DO_NOT_DISRUPT),
         mirror=_MIRROR in annotations,
-        finished=(item.get("status") or {}).get("phase") in {"Succeeded", "Failed"},
+        finished=status.get("phase") in {"Succeeded", "Failed"},
         tolerates_disruption=any(_tolerates(entry) for entry in spec.get("tolerations") or ()),
-        started_at=time_or_none((item.get("status") or {}).get("startTime")),
+        started_at=started_at,
+        bound_at=bound_at or started_at,
+        leaving=metadata.get("deletionTimestamp") is not None,
+        ready=ready.get("status") == "True",
+        waits_for=str(scheduled.get("message", "")) if scheduled.get("reason") == "Unschedulable" else None,
     )
 
 

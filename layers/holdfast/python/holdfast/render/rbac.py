@@ -40,13 +40,31 @@ AUDIT_RULES: Final = (
         "",
         "pods",
         ("list",),
-        "Which pods are still on the node of an interrupted instance, and their grace periods.",
+        "Which pods are still on the node of an interrupted instance; which wait for a node when none replaced it.",
     ),
     Rule(
         "policy",
         "poddisruptionbudgets",
         ("list",),
         "Whether a budget holds such a pod: status.disruptionsAllowed.",
+    ),
+    Rule(
+        "apps",
+        "replicasets",
+        ("list",),
+        "Whether the owners of these pods have as many ready replicas again as before the interruption.",
+    ),
+    Rule(
+        "apps",
+        "statefulsets",
+        ("list",),
+        "The same of pods that a StatefulSet owns.",
+    ),
+    Rule(
+        "karpenter.sh",
+        "nodepools",
+        ("list",),
+        "Whether a NodePool's limit keeps the replacement away: spec.limits against status.resources.",
     ),
 )
 """Everything the interruption audit asks a cluster for."""
