@@ -125,6 +125,16 @@ def test_failures_come_for_the_ordered_number_of_requests(slack, status, body):
     assert [answer.status for answer in slack.answers()] == [status, status, 200]
 
 
+def test_an_outage_lasts_until_it_is_over(slack):
+    slack.inject(SlackFault(status=503, times=1000))
+    assert post(slack.webhook_url, {"text": "hello"}) == (503, "service_unavailable")
+
+    slack.clear_faults()
+
+    assert post(slack.webhook_url, {"text": "hello"}) == (200, "ok")
+    assert [answer.status for answer in slack.answers()] == [503, 200]
+
+
 def test_429_carries_retry_after(slack):
     slack.inject(SlackFault(status=429, retry_after=30))
 

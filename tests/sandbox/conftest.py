@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast_cli.sandbox import aws
+from holdfast_cli.sandbox import aws, up
 from holdfast_cli.sandbox.state import SandboxState
 
 LAMBDA_MAY_ASSUME = {
@@ -21,6 +21,10 @@ LAMBDA_MAY_ASSUME = {
         {"Effect": "Allow", "Principal": {"AWS": "111122223333"}, "Action": "sts:AssumeRole"},
     ],
 }
+
+
+PATIENCE = 300.0
+"""Longer than a message that failed stays invisible (120 s) and comes back, on a busy machine."""
 
 
 def wait_for[T](look: Callable[[], T], what: str, seconds: float = 30.0) -> T:
@@ -45,6 +49,17 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxState]:
     folder = tmp_path_factory.mktemp("sandbox")
     try:
         yield aws.start(folder)
+    finally:
+        aws.stop(folder)
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxState]:
+    """The sandbox whole, with Holdfast deployed. Tests share it: each has instances of its own, and mends what it broke."""
+    folder = tmp_path_factory.mktemp("whole")
+    sandbox = up.up(folder, progress=lambda _: None)
+    try:
+        yield sandbox
     finally:
         aws.stop(folder)
 

@@ -1,72 +1,28 @@
 """The product whole: deployed by the real CDK into the embedded AWS, with its own roles, from the event to Slack."""
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from holdfast.interruption.verdict import Verdict
 from holdfast.ports import InstanceKey
-from holdfast.runtime.names import control_plane_stack_id
-from holdfast_cli.sandbox import aws, cdk, demo, up
-from holdfast_cli.sandbox.player import WARNED_BEFORE, Player
+from holdfast_cli.sandbox import aws, cdk, demo, function_logs, up
+from holdfast_cli.sandbox.player import Player
 from holdfast_cli.sandbox.state import SandboxState
+
+from .conftest import PATIENCE, wait_for
 
 pytestmark = pytest.mark.sandbox
 
-PATIENCE = 300.0
-"""Longer than a failed message stays invisible (120 s) and comes back, on a busy machine."""
-
-
-def wait_for[T](look: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
-    deadline = time.monotonic() + seconds
-    while not (answer := look()):
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
-        time.sleep(0.5)
-    return answer
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxState]:
-    folder = tmp_path_factory.mktemp("whole")
-    sandbox = up.up(folder, progress=lambda _: None)
-    try:
-        yield sandbox
-    finally:
-        aws.stop(folder)
-
 
 @pytest.fixture
-def player(whole: SandboxState) -> Player:
-    return Player(whole)
-
-
-def a_while_ago() -> datetime:
-    return datetime.now(UTC).replace(microsecond=0) - WARNED_BEFORE
-
-
-def function_of(sandbox: SandboxState, start: str, kind: str) -> str:
-    """The physical id of the control plane's resource of that type whose logical id starts so."""
-    stack = control_plane_stack_id("holdfast", sandbox.account, sandbox.region)
-    resources = aws.client(sandbox, "cloudformation").describe_stack_resources(StackName=stack)["StackResources"]
-    found = [
-        item["PhysicalResourceId"]
-        for item in resources
-        if item["LogicalResourceId"].startswith(start) and item["ResourceType"] == kind
-    ]
-    assert len(found) == 1, f"{start} {kind}: {found}"
-    return str(found[0])
-
-
-def log_lines(sandbox: SandboxState, start: str) -> list[dict[str, Any]]:
-    """The JSON lines that a function has logged."""
-    group = function_of(sandbox, start, "AWS::Logs::LogGroup")
-    events = aws.client(sandbox, "logs").filter_log_events(logGroupName=group)["events"]
-    return [json.loads(event["message"]) for event in events if event["message"].startswith("{")]
+def player(whole: SandboxState) -> Iterator[Player]:
+    player = Player(whole)
+    yield player
+    player.nodeclaims_go()
 
 
 def test_each_played_interruption_gets_its_verdict_and_one_slack_message(whole: SandboxState) -> None:
@@ -84,7 +40,7 @@ def test_each_played_interruption_gets_its_verdict_and_one_slack_message(whole: 
 def test_what_was_delivered_twice_is_told_once(whole: SandboxState, player: Player) -> None:
     """EventBridge delivers at least once."""
     told_before = len(up.slack(whole).messages())
-    warned_at = a_while_ago()
+    warned_at = demo.long_ago()
     played = player.handled_in_time(21, warned_at)
     player.handled_in_time(21, warned_at)
 
@@ -104,14 +60,14 @@ def test_what_was_delivered_twice_is_told_once(whole: SandboxState, player: Play
             for count in counts
         )
 
-    wait_for(quiet, "the queues are empty")
+    wait_for(quiet, "the queues are empty", PATIENCE)
     assert told_before + 1 == len(up.slack(whole).messages())
 
 
 def test_a_permission_taken_away_fails_loudly_and_loses_nothing(whole: SandboxState, player: Player) -> None:
     """Without dynamodb:PutItem ingest keeps nothing and says so; with it again the messages come back."""
     iam = aws.client(whole, "iam")
-    role = function_of(whole, "AuditIngestRole", "AWS::IAM::Role")
+    role = function_logs.physical_id(whole, "AuditIngestRole", "AWS::IAM::Role")
     (policy_name,) = iam.list_role_policies(RoleName=role)["PolicyNames"]
     policy = iam.get_role_policy(RoleName=role, PolicyName=policy_name)["PolicyDocument"]
     crippled = {
@@ -122,14 +78,15 @@ def test_a_permission_taken_away_fails_loudly_and_loses_nothing(whole: SandboxSt
 
     iam.put_role_policy(RoleName=role, PolicyName=policy_name, PolicyDocument=json.dumps(crippled))
     try:
-        played = player.missed(31, a_while_ago())
+        played = player.missed(31, demo.long_ago())
         wait_for(
             lambda: [
                 line
-                for line in log_lines(whole, "AuditIngestLogs")
+                for line in function_logs.lines(whole, "interruption_ingest")
                 if line.get("level") == "ERROR" and "dynamodb:PutItem" in str(line.get("message"))
             ],
             "ingest says which permission it lacks",
+            PATIENCE,
         )
         assert played.instance_id is not None
         key = InstanceKey(whole.account, whole.region, played.instance_id)

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from holdfast_cli.sandbox import aws, demo, state, up
+from holdfast_cli.sandbox import aws, demo, demo_wave, state, up
 from holdfast_cli.sandbox.errors import SandboxError
 
 app = typer.Typer(
@@ -56,27 +56,33 @@ def demo_command(
 ) -> None:
     """Start the sandbox, play interruptions with known truth, and show what Holdfast finds out and tells in Slack.
 
-    Exit code 1 when a verdict or a message is not as it should be.
+    First four scenes one by one: handled, held by a PodDisruptionBudget, missed, unreadable. Then a Spot wave over a
+    whole pool, every event delivered twice and in no order, while Slack refuses messages with 429.
+
+    Exit code 1 when a verdict or a message is not as it should be, or anything is lost or told twice.
     """
     console = Console()
     began = time.monotonic()
-    sandbox = up.up(folder, progress=_progress(console), on_cdk_line=_lines(console, verbose))
+    progress = _progress(console)
+    sandbox = up.up(folder, progress=progress, on_cdk_line=_lines(console, verbose))
     try:
-        outcomes = demo.play(sandbox, progress=_progress(console))
+        prepared = demo_wave.prepare(sandbox, demo.long_ago(), progress=progress)
+        outcomes = demo.play(sandbox, progress=progress)
         demo.show(outcomes, console)
+        whole_wave = demo_wave.play(sandbox, prepared, progress=progress)
+        demo_wave.show(whole_wave, console)
     finally:
         if not keep:
             console.print("Stopping the sandbox")
             aws.stop(sandbox.folder)
-    wrong = [outcome for outcome in outcomes if outcome.wrong]
+    parts = [*(outcome.wrong for outcome in outcomes), whole_wave.wrong]
+    wrong = [part for part in parts if part]
     seconds = time.monotonic() - began
     if wrong:
-        console.print(
-            f"{len(wrong)} of {len(outcomes)} scenes are not as they should be ({seconds:.0f} s).", style="red"
-        )
+        console.print(f"{len(wrong)} of {len(parts)} scenes are not as they should be ({seconds:.0f} s).", style="red")
         console.print(f"The functions' logs are in {sandbox.logs}.")
         raise typer.Exit(1)
-    console.print(f"All {len(outcomes)} scenes are as they should be ({seconds:.0f} s).", style="green")
+    console.print(f"All {len(parts)} scenes are as they should be ({seconds:.0f} s).", style="green")
 
 
 @app.command("down")

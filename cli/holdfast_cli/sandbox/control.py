@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,33 @@ class Ec2Control:
             },
         )
 
+    def ended_by_karpenter(self, instance_id: str, at: datetime) -> None:
+        """The instance is terminated, by a call of TerminateInstances at that time.
+
+        Raises:
+            SandboxError: no such instance.
+        """
+        self.set_state(
+            instance_id,
+            "terminated",
+            reason_code="Client.UserInitiatedShutdown",
+            reason_message="Client.UserInitiatedShutdown: User initiated shutdown",
+            transition=f"User initiated ({at:%Y-%m-%d %H:%M:%S} GMT)",
+        )
+
+    def reclaimed(self, instance_id: str) -> None:
+        """The instance is terminated, because EC2 wanted its capacity back.
+
+        Raises:
+            SandboxError: no such instance.
+        """
+        self.set_state(
+            instance_id,
+            "terminated",
+            reason_code="Server.SpotInstanceTermination",
+            reason_message="Server.SpotInstanceTermination: Spot instance termination",
+        )
+
     def set_spot_request(
         self, instance_id: str, state: str, status_code: str, *, updated: datetime, status_message: str = ""
     ) -> None:
@@ -247,5 +275,11 @@ def post(url: str, document: Any, *, token: str | None = None, ca: Path | None =
 
 def _opener(ca: Path | None) -> urllib.request.OpenerDirector:
     """Opens loopback URLs: no proxy of the person's environment, only the sandbox's authority is trusted."""
+    return _made_opener(ca, ca.stat().st_mtime_ns if ca else 0)
+
+
+@cache
+def _made_opener(ca: Path | None, _written: int) -> urllib.request.OpenerDirector:
+    # Reading the machine's authorities takes longer than most calls; one that was made anew is read anew.
     context = ssl.create_default_context(cafile=ca) if ca else None
     return urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))

@@ -1,4 +1,4 @@
-"""The demonstration: a few interruptions with known truth, and what Holdfast made of them, from the ledger and in Slack."""
+"""The first part of the demonstration: single interruptions with known truth, and what Holdfast made of each of them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.panel import Panel
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +17,7 @@ from holdfast.runtime.names import state_stack_id
 from holdfast_cli.sandbox import aws, up
 from holdfast_cli.sandbox.errors import SandboxError
 from holdfast_cli.sandbox.player import WARNED_BEFORE, Played, Player
+from holdfast_cli.sandbox.slack_panel import slack_panel
 from holdfast_cli.sandbox.state import SandboxState
 
 PATIENCE = timedelta(seconds=120)
@@ -43,7 +43,7 @@ def play(sandbox: SandboxState, *, progress: up.Progress = print) -> tuple[Outco
         SandboxError: a part of the sandbox did not answer.
     """
     player = Player(sandbox)
-    warned_at = datetime.now(UTC).replace(microsecond=0) - WARNED_BEFORE
+    warned_at = long_ago()
     scenes: tuple[Callable[[int, datetime], Played], ...] = (
         player.handled_in_time,
         player.blocked_by_pdb,
@@ -55,7 +55,14 @@ def play(sandbox: SandboxState, *, progress: up.Progress = print) -> tuple[Outco
         played.append(scene(number, warned_at + timedelta(seconds=10 * number)))
         progress(f"Played: {played[-1].story}")
     progress("Waiting for the verdicts and the Slack messages")
-    return wait_for(sandbox, played)
+    outcomes = wait_for(sandbox, played)
+    player.nodeclaims_go()
+    return outcomes
+
+
+def long_ago() -> datetime:
+    """When the warnings came that are played now (why then, `WARNED_BEFORE` tells)."""
+    return datetime.now(UTC).replace(microsecond=0) - WARNED_BEFORE
 
 
 def wait_for(sandbox: SandboxState, played: Sequence[Played], *, patience: timedelta = PATIENCE) -> tuple[Outcome, ...]:
@@ -94,7 +101,7 @@ def show(outcomes: Sequence[Outcome], console: Console) -> None:
     """Prints each Slack message, then the scenes against the truth."""
     for outcome in outcomes:
         if outcome.message is not None:
-            console.print(_slack_panel(outcome.message))
+            console.print(slack_panel(outcome.message))
     table = Table(title="What was played, and what Holdfast found out", show_lines=True)
     for heading in ("Scene", "Truth", "Verdict in the ledger", "Slack", ""):
         table.add_column(heading, overflow="fold")
@@ -150,24 +157,3 @@ def _verdict(record: CaseRecord) -> str:
     judgement = record.judgement
     cause = f"\n{judgement.cause}" if judgement.cause else ""
     return f"{judgement.verdict}{cause}" if judgement.final else f"{judgement.verdict} (not final)"
-
-
-def _slack_panel(payload: dict[str, Any]) -> Panel:
-    title = ""
-    parts: list[RenderableType] = []
-    for block in payload.get("blocks", ()):
-        match block.get("type"):
-            case "header":
-                title = block["text"]["text"]
-            case "section" if "fields" in block:
-                grid = Table.grid(padding=(0, 2))
-                for field in block["fields"]:
-                    name, _, value = field["text"].partition("\n")
-                    grid.add_row(Text(name.strip("*"), style="dim"), Text(value))
-                parts.append(grid)
-            case "section":
-                heading, _, rest = block["text"]["text"].removeprefix("*").partition("* ")
-                parts.append(Text.assemble((f"{heading}: ", "bold"), rest))
-            case "context":
-                parts.append(Text(block["elements"][0]["text"], style="dim"))
-    return Panel(Group(*parts), title=Text(title), title_align="left", subtitle="Slack", subtitle_align="right")

@@ -8,24 +8,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
 
 import boto3
 
 from holdfast.interruption.verdict import Cause, Verdict
 from holdfast_cli.sandbox import aws, up
 from holdfast_cli.sandbox.control import Ec2Control, MiniStackControl
+from holdfast_cli.sandbox.ec2_events import Ec2Events
 from holdfast_cli.sandbox.errors import SandboxError
 from holdfast_cli.sandbox.kube import objects
+from holdfast_cli.sandbox.kube.control import Control
 from holdfast_cli.sandbox.kube_seed import instance_of
 from holdfast_cli.sandbox.state import SandboxState
 
 WARNED_BEFORE = timedelta(minutes=8)
-"""How long ago the played warnings came: every deadline is over, and no instance has been gone for ten minutes yet. Here
-nobody removes the NodeClaims of instances that are gone; from then on they would rightly be told as ghosts."""
+"""How long ago the played warnings came: every deadline is over, and no instance has been gone for ten minutes yet. A
+NodeClaim that is still there then is rightly told as a ghost: `Player.nodeclaims_go` comes before."""
 
-_POLLS = 50
-"""More receives than a queue of a few messages needs; then somebody else reads it."""
+_POLLS = 600
+"""More receives than the queue needs after the longest of our waves; then somebody keeps sending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,32 @@ class Played:
     says: str
 
 
+def instance_id_of(number: int) -> str:
+    """The id of the instance that a scene, or a wave, plays under this number."""
+    return f"i-{0xD0000000000000000 + number:017x}"
+
+
+def remove_nodes(kubernetes: Control, claims: Sequence[objects.KubeObject]) -> None:
+    """The NodeClaims are gone, with their nodes and the pods on them."""
+    nodes = {claim["status"]["nodeName"] for claim in claims}
+    for pod in kubernetes.objects("Pod"):
+        if pod["spec"].get("nodeName") in nodes:
+            kubernetes.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
+    for claim in claims:
+        kubernetes.delete("Node", claim["status"]["nodeName"])
+        kubernetes.delete("NodeClaim", claim["metadata"]["name"])
+
+
 class Player:
     """Acts on a running sandbox. Each scene takes a number of its own, of which its names and ids are made."""
 
     def __init__(self, sandbox: SandboxState) -> None:
         self._sandbox = sandbox
         self._events = MiniStackControl(sandbox)
+        self._ec2_events = Ec2Events(sandbox.account, sandbox.region)
         self._ec2 = Ec2Control(sandbox)
         self._kubernetes = up.kubernetes(sandbox)
+        self._claims: list[objects.KubeObject] = []
 
     def handled_in_time(self, number: int, warned_at: datetime) -> Played:
         """Karpenter hears of the warning, drains the node in 41 s and ends the instance."""
@@ -56,13 +75,7 @@ class Player:
             number, warned_at, deleted_at=warned_at + timedelta(seconds=3), drained_at=warned_at + timedelta(seconds=41)
         )
         ended = warned_at + timedelta(seconds=58)
-        self._ec2.set_state(
-            instance_id,
-            "terminated",
-            reason_code="Client.UserInitiatedShutdown",
-            reason_message="Client.UserInitiatedShutdown: User initiated shutdown",
-            transition=f"User initiated ({ended:%Y-%m-%d %H:%M:%S} GMT)",
-        )
+        self._ec2.ended_by_karpenter(instance_id, ended)
         self._deliver(instance_id, warned_at, ended)
         self.karpenter_reads_its_queue()
         return Played(
@@ -106,7 +119,9 @@ class Player:
 
     def poison(self, number: int, at: datetime) -> Played:
         """A warning that names no instance."""
-        event = self._event(number, "EC2 Spot Instance Interruption Warning", at, {"instance-action": "terminate"})
+        event = self._ec2_events.event(
+            number, "EC2 Spot Instance Interruption Warning", at, {"instance-action": "terminate"}
+        )
         self._events.deliver([event])
         return Played(
             "poison",
@@ -117,6 +132,14 @@ class Player:
             None,
             "is no event that can be read",
         )
+
+    def nodeclaims_go(self) -> None:
+        """What was played is over: NodeClaims, nodes and what was on them go, as Karpenter and Kubernetes see to.
+
+        Only once the verdicts are in: everything was played in the past, so Holdfast still had to see it there.
+        """
+        remove_nodes(self._kubernetes, self._claims)
+        self._claims.clear()
 
     def karpenter_reads_its_queue(self) -> int:
         """Receives and deletes every message of Karpenter's queue, with the controller's role; how many there were.
@@ -144,8 +167,12 @@ class Player:
             )
             if not messages:
                 return read
-            for message in messages:
-                sqs.delete_message(QueueUrl=queue, ReceiptHandle=message["ReceiptHandle"])
+            entries: list[Any] = [
+                {"Id": str(i), "ReceiptHandle": one["ReceiptHandle"]} for i, one in enumerate(messages)
+            ]
+            failed = sqs.delete_message_batch(QueueUrl=queue, Entries=entries).get("Failed", [])
+            if failed:
+                raise SandboxError(f"queue {up.CLUSTER} did not let Karpenter delete {len(failed)} messages: {failed}")
             read += len(messages)
         raise SandboxError(f"queue {up.CLUSTER} still had messages after {read}: somebody keeps sending")
 
@@ -159,7 +186,7 @@ class Player:
         budget: str | None = None,
     ) -> str:
         """A Spot node of pool orders-spot with its instance; pods of `orders` on it unless it was drained."""
-        instance_id = f"i-{0xD0000000000000000 + number:017x}"
+        instance_id = instance_id_of(number)
         born = warned_at - timedelta(hours=3)
         claim = objects.nodeclaim(
             f"orders-spot-demo{number}",
@@ -196,54 +223,14 @@ class Player:
                         disruptions_allowed=0,
                     )
                 )
+        self._claims.append(claim)
         self._kubernetes.apply(*things)
         self._ec2.put_instance(instance_of(claim, up.CLUSTER))
         return instance_id
 
     def _reclaimed(self, instance_id: str, warned_at: datetime) -> None:
-        self._ec2.set_state(
-            instance_id,
-            "terminated",
-            reason_code="Server.SpotInstanceTermination",
-            reason_message="Server.SpotInstanceTermination: Spot instance termination",
-        )
+        self._ec2.reclaimed(instance_id)
         self._deliver(instance_id, warned_at, warned_at + timedelta(seconds=121))
 
     def _deliver(self, instance_id: str, warned_at: datetime, ended_at: datetime) -> None:
-        named = {"instance-id": instance_id}
-        state = "EC2 Instance State-change Notification"
-        self._events.deliver(
-            [
-                self._event(
-                    instance_id, "EC2 Instance Rebalance Recommendation", warned_at - timedelta(minutes=9), named
-                ),
-                self._event(
-                    instance_id,
-                    "EC2 Spot Instance Interruption Warning",
-                    warned_at,
-                    {**named, "instance-action": "terminate"},
-                ),
-                self._event(instance_id, state, ended_at, {**named, "state": "shutting-down"}),
-                self._event(instance_id, state, ended_at + timedelta(seconds=38), {**named, "state": "terminated"}),
-            ]
-        )
-
-    def _event(self, subject: object, detail_type: str, at: datetime, detail: dict[str, Any]) -> dict[str, Any]:
-        time = at.strftime("%Y-%m-%dT%H:%M:%SZ")
-        name = f"{subject}/{detail_type}/{time}/{sorted(detail.items())}"
-        resources: Sequence[str] = ()
-        if "instance-id" in detail:
-            resources = (
-                f"arn:aws:ec2:{self._sandbox.region}:{self._sandbox.account}:instance/{detail['instance-id']}",
-            )
-        return {
-            "version": "0",
-            "id": str(uuid5(NAMESPACE_URL, name)),
-            "detail-type": detail_type,
-            "source": "aws.ec2",
-            "account": self._sandbox.account,
-            "time": time,
-            "region": self._sandbox.region,
-            "resources": list(resources),
-            "detail": detail,
-        }
+        self._events.deliver(self._ec2_events.of_interruption(instance_id, warned_at, ended_at))

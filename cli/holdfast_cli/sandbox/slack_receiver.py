@@ -29,6 +29,7 @@ _BODIES: Mapping[int, str] = {
     410: "channel_is_archived",
     429: "rate_limited",
     500: "rollup_error",
+    503: "service_unavailable",
 }
 
 
@@ -126,6 +127,11 @@ class SlackReceiver:
         with self._lock:
             self._faults.append(fault)
 
+    def clear_faults(self) -> None:
+        """From now on requests are answered as they deserve."""
+        with self._lock:
+            self._faults.clear()
+
     def clear(self) -> None:
         """Forgets messages, answers and faults; the file is kept."""
         with self._lock:
@@ -210,6 +216,9 @@ class SlackClient:
     def inject(self, fault: SlackFault) -> None:
         remote.call(self.url, self.token, "inject", fault=asdict(fault))
 
+    def clear_faults(self) -> None:
+        remote.call(self.url, self.token, "clear_faults")
+
     def clear(self) -> None:
         remote.call(self.url, self.token, "clear")
 
@@ -243,6 +252,7 @@ def _methods(slack: SlackReceiver) -> Mapping[str, Method]:
         "messages": lambda _: [_row(message) for message in slack.messages()],
         "answers": lambda _: [_row(answer) for answer in slack.answers()],
         "inject": lambda a: slack.inject(SlackFault(**a["fault"])),
+        "clear_faults": lambda _: slack.clear_faults(),
         "clear": lambda _: slack.clear(),
     }
 
