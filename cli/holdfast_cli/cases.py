@@ -47,6 +47,8 @@ CASE_KEYS: Mapping[str, str] = {
     "end": "who ended the instance, as the decision table counts it",
     "end_code": "EC2's StateReason code",
     "ended_at": "when the instance began to stop or shut down",
+    "terminated_at": "when the instance was first known to be terminated",
+    "ghost_gone_at": "which look saw that a NodeClaim noted as a ghost had gone",
     "pods_left": "pods that the drain had to move, at the last look that read them",
     "blockers": "pods that did not leave, each with `namespace`, `pod`, `owner`, `reason` and `detail`",
     "judged_at": "when the verdict was reached",
@@ -92,6 +94,8 @@ def case_document(record: CaseRecord) -> dict[str, Any]:
         "end": case.end.value,
         "end_code": case.end_code,
         "ended_at": _time(case.ended_at),
+        "terminated_at": _time(case.terminated_at),
+        "ghost_gone_at": _time(case.ghost_gone_at),
         "pods_left": case.pods_left,
         "blockers": [
             {

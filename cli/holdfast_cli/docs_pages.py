@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -13,8 +14,17 @@ from typing import Any, Final
 import typer.main
 
 from holdfast.adapters.documents import observation_schema
-from holdfast.interruption.case import NOTICE, RUNNING_AFTER, START_WITHIN, TOLERANCE, Deletion, Drained, End
-from holdfast.interruption.schedule import AFTER_WARNING, UNWARNED_AFTER
+from holdfast.interruption.case import (
+    GHOST_AFTER,
+    NOTICE,
+    RUNNING_AFTER,
+    START_WITHIN,
+    TOLERANCE,
+    Deletion,
+    Drained,
+    End,
+)
+from holdfast.interruption.schedule import AFTER_TERMINATION, AFTER_WARNING, UNWARNED_AFTER
 from holdfast.interruption.slo import TARGETS, Unit
 from holdfast.interruption.verdict import TABLE, Cause, Cell, Verdict
 from holdfast_cli.cases import CASE_KEYS
@@ -35,7 +45,7 @@ VERDICTS: Final[Mapping[Verdict, str]] = {
     Verdict.NOT_RECLAIMED: "EC2 warned and then left the instance running.",
     Verdict.SUPERSEDED: "The node was going for another reason, so this says nothing about the handling.",
     Verdict.FOREIGN: "Not an instance of a configured cluster.",
-    Verdict.GHOST: "The NodeClaim was still there ten minutes after the instance was gone.",
+    Verdict.GHOST: "A client ended the instance, and the NodeClaim was still there ten minutes after it was terminated.",
     Verdict.NOT_APPLICABLE: "No interruption: an ordinary termination, or a notice that AWS closed.",
     Verdict.INCONCLUSIVE: "The evidence fits more than one truth. Never counted as handled.",
 }
@@ -114,7 +124,15 @@ def interruptions_page() -> str:
             "   else NOT_APPLICABLE; INCONCLUSIVE as long as it is not known who ended it.",
             "3. NOT_APPLICABLE: AWS closed the notice before anything was done about it.",
             "4. The table below.",
-            "5. GHOST, where the table says no more than INCONCLUSIVE, SUPERSEDED or NOT_RECLAIMED.",
+            "",
+            "## Ghosts",
+            "",
+            f"A NodeClaim that is there {GHOST_AFTER.seconds // 60} minutes after its instance was terminated is a ghost, however the",
+            "drain went: beside a warning it is a finding of its own and changes no verdict. An alert tells of it once, and",
+            "another when it has gone. Holdfast looks for it only where the last look that was answered saw the NodeClaim:",
+            f"{_spans(AFTER_TERMINATION)} after the termination. Then nobody looks again, and the case keeps saying that it",
+            "was there. Without a warning only instances are watched that EC2 may have taken; a NodeClaim that an ordinary",
+            "termination leaves behind is not looked for.",
             "",
             "## Objectives",
             "",
@@ -179,6 +197,12 @@ _ARGUE: Final = (
     "the case is then told once more, marked as a correction.",
     "",
 )
+
+
+def _spans(offsets: Iterable[timedelta]) -> str:
+    units = ((timedelta(days=1), "d"), (timedelta(hours=1), "h"), (timedelta(minutes=1), "min"))
+    *first, last = (next(f"{offset // unit} {name}" for unit, name in units if offset >= unit) for offset in offsets)
+    return f"{', '.join(first)} and {last}"
 
 
 def _times(offsets: Iterable[Any]) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from holdfast.interruption.announce import alert_of
+from holdfast.interruption.announce import alert_of, ghost_sentence
 from holdfast.interruption.record import CaseRecord
 from holdfast.interruption.verdict import Verdict
 from holdfast.times import format_time
@@ -100,6 +100,8 @@ def print_case(record: CaseRecord, out: Console) -> None:
     where = [f"{name} {value or 'unknown'}" for name, value in owners] + what
     _line(out, ", ".join(where), "dim")
     _line(out, judgement.reason)
+    if case.ghost:
+        _line(out, ghost_sentence(case))
     if judgement.notes:
         _line(out, f"Notes: {', '.join(note.value.replace('_', ' ') for note in judgement.notes)}.")
     if record.degraded is not None:

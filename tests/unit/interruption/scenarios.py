@@ -15,7 +15,7 @@ from tests.unit.interruption.plant import Plant
 class Story:
     """One instance. Seconds from the warning; None for what never happened. `warned` False: no warning was sent.
 
-    `standing`: the cluster shows for ever what there was at the end, so that every look sees the same.
+    `standing`: the cluster shows what there was at the end until `removed`, so that every look sees the same.
     """
 
     deleted: float | None = 5
@@ -27,6 +27,7 @@ class Story:
     instance: str = OUR
     name: str = "one"
     standing: bool = False
+    removed: float | None = None
     extra: list[tuple[float, str]] = field(default_factory=list)
 
     def events(self) -> list[tuple[float, str]]:
@@ -53,6 +54,8 @@ class Story:
 
     def claims(self, plant: Plant) -> list[NodeClaim]:
         now = plant.clock()
+        if self.removed is not None and now >= at(self.removed):
+            return []
         if (
             not self.standing
             and self.ended is not None

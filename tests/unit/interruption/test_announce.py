@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.alerts.alert import Alert, Severity
-from holdfast.interruption.announce import alert_of, told_mark
+from holdfast.interruption.announce import alert_of, ghost_alerts, told_mark
 from holdfast.interruption.record import CaseRecord
 from holdfast.interruption.verdict import Cause, Verdict
 from tests.builders import (
@@ -153,3 +153,50 @@ def test_an_alert_is_one_per_case_verdict_and_cause():
 def test_what_the_watch_remembers_tells_runs_and_verdicts_apart():
     assert told_mark(0, record(Verdict.MISSED, Cause.UNKNOWN)) == "0/MISSED/UNKNOWN"
     assert told_mark(1, record(Verdict.UNWARNED)) == "1/UNWARNED/-"
+
+
+class TestGhosts:
+    HERE = (*ROWS, observation(900, None, kube()))
+    GONE = (*HERE, observation(2700, None, gone()))
+
+    def told(self, *rows, known: tuple[str, ...] = (), verdict: Verdict = Verdict.MISSED, **fields) -> list[Alert]:
+        return [alert for _, alert in ghost_alerts(0, record(verdict, None, *rows, **fields), known)]
+
+    def test_a_ghost_is_told_with_what_it_means_and_what_to_do(self):
+        (alert,) = self.told(*self.HERE)
+
+        assert (alert.severity, alert.title) == (Severity.WARNING, "ip-10-0-11-7 NodeClaim outlived its instance")
+        assert alert.what == "The NodeClaim was still there 10 minutes after the instance was terminated."
+        assert ("Verdict on the drain", "MISSED") in alert.fields
+        assert ("Terminated", "2026-09-01T04:12:15Z") in alert.fields
+        assert (alert.runbook, alert.at) == ("ghost", at(135))
+
+    def test_its_going_is_good_news_for_those_who_knew_of_it(self):
+        (alert,) = self.told(*self.GONE, known=("0/MISSED/-", "ghost/0"))
+
+        assert alert.severity is Severity.INFO
+        assert ("Seen gone", "2026-09-01T04:55:00Z") in alert.fields
+        assert self.told(*self.GONE) == []
+
+    @pytest.mark.parametrize("rows", [HERE, GONE])
+    def test_each_is_told_once(self, rows: tuple):
+        marks: list[str] = ["ghost/0"] if rows is self.GONE else []
+        marks += [mark for mark, _ in ghost_alerts(0, record(Verdict.MISSED, None, *rows), marks)]
+
+        assert marks[-1] in {"ghost/0", "ghost-gone/0"}
+        assert ghost_alerts(0, record(Verdict.MISSED, None, *rows), marks) == ()
+
+    def test_a_verdict_of_that_name_has_told_it_already(self):
+        assert self.told(*self.HERE, verdict=Verdict.GHOST) == []
+        assert self.told(*self.HERE, known=("0/GHOST/-",), verdict=Verdict.UNWARNED) == []
+        assert len(self.told(*self.GONE, known=("0/GHOST/-",), verdict=Verdict.GHOST)) == 1
+
+    def test_it_is_told_before_the_verdict_is_final(self):
+        open_record = record(Verdict.MISSED, None, *self.HERE)
+        unsure = replace(open_record, judgement=replace(open_record.judgement, final=False))
+
+        assert len(ghost_alerts(0, unsure, ())) == 1
+
+    @pytest.mark.parametrize("fields", [{"replay": True}, {"foreign": "it belongs to account 999999999999"}])
+    def test_of_replays_and_foreign_instances_none_is_told(self, fields: dict[str, object]):
+        assert self.told(*self.HERE, **fields) == []

@@ -272,6 +272,7 @@ class TestCorrections:
         assert plant.verdicts(KEY)["0"] == ("NOT_RECLAIMED", None, True)
         day = 24 * 3600.0
         plant.instances.views[OUR] = ec2("terminated", USER, transitioned_at=at(day))
+        plant.clusters.claims["cluster-a"] = []
         plant.arrive(day + 1, message(state_body("shutting-down", seconds=day), id="end"))
         plant.run(2 * day)
 

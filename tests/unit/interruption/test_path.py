@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from holdfast.alerts import deliver
+from holdfast.errors import Unavailable
 from tests.builders import KEY, at, message
 from tests.unit.interruption.plant import Plant
 from tests.unit.interruption.scenarios import Story, blocked, handled, missed, unread, unwarned
@@ -72,10 +73,86 @@ def test_looks_are_made_when_they_are_planned():
     assert moments == [1, 20, 60, 110, 135, 300, 600]
 
 
-def test_a_case_is_closed_as_soon_as_its_verdict_is_certain():
+def test_a_case_is_closed_as_soon_as_its_verdict_is_certain_and_its_nodeclaim_looked_for_once_more():
     plant = play(handled())
 
-    assert [(look.at - at(0)).total_seconds() for look in plant.ledger.observations[KEY]] == [1, 20, 60]
+    assert [(look.at - at(0)).total_seconds() for look in plant.ledger.observations[KEY]] == [1, 20, 60, 690]
+    assert len(plant.posted()) == 1
+
+
+class TestGhosts:
+    """A NodeClaim that is there ten minutes after its instance was terminated, beside a verdict on the drain."""
+
+    STORIES = (
+        pytest.param(handled, "HANDLED_IN_TIME", None, id="handled"),
+        pytest.param(blocked, "RECLAIMED_BEFORE_DRAIN", "BLOCKED_BY_DO_NOT_DISRUPT", id="blocked"),
+        pytest.param(missed, "MISSED", "UNKNOWN", id="missed"),
+    )
+
+    @pytest.mark.parametrize(("story", "verdict", "cause"), STORIES)
+    def test_a_ghost_and_its_going_are_told_once_each_and_the_verdict_stays(
+        self, story: Callable[..., Story], verdict: str, cause: str | None
+    ):
+        """karpenter-provider-aws#9226, #8180, #3562."""
+        plant = Plant()
+        story(standing=True, removed=9000.0).play(plant)
+        plant.run(24 * 3600)
+
+        first, ghost, gone = plant.posted()
+        assert "outlived" not in first
+        assert "NodeClaim outlived its instance" in ghost
+        assert "NodeClaim removed" in gone
+        assert plant.verdicts(KEY) == {"0": (verdict, cause, True)}
+        assert plant.outcome()["open"] == []
+
+    def test_looks_for_a_ghost_grow_rare_and_end_after_a_week(self):
+        plant = Plant()
+        handled(standing=True).play(plant)
+        plant.run(30 * 24 * 3600)
+
+        moments = [(look.at - at(0)).total_seconds() for look in plant.ledger.observations[KEY]]
+        # 90 s after the warning it was terminated; what is further ahead than SQS reaches, the sweeper finds.
+        expected = [690, 2490, 10_890, *(90 + day * 86_400 for day in range(1, 8))]
+        assert moments[:3] == [1, 20, 60]
+        assert [made - planned for made, planned in zip(moments[3:], expected, strict=True)] == pytest.approx(
+            [60] * 10, abs=60
+        )
+        assert len(plant.posted()) == 2
+        assert plant.outcome()["open"] == []
+
+    def test_an_outage_at_a_look_for_a_ghost_neither_opens_the_case_nor_ends_the_looks(self):
+        plant = Plant()
+        handled(standing=True, removed=9000.0).play(plant)
+        plant.run(600)
+        decided = plant.verdicts(KEY)
+        claims = plant.clusters.claims["cluster-a"]
+        del plant.clusters.claims["cluster-a"]
+        plant.clusters.claims["cluster-a"] = lambda: (_ for _ in ()).throw(Unavailable("down"))  # type: ignore[assignment]
+        plant.run(1000)
+        assert plant.verdicts(KEY) == decided == {"0": ("HANDLED_IN_TIME", None, True)}
+        assert len(plant.posted()) == 1
+        plant.clusters.claims["cluster-a"] = claims
+        plant.run(24 * 3600)
+
+        assert [text for text in plant.posted() if "outlived" in text] == plant.posted()[1:2]
+        assert len(plant.posted()) == 3
+        assert plant.outcome()["open"] == []
+
+    def test_a_ghost_is_looked_for_though_the_event_of_its_end_was_lost(self):
+        plant = Plant()
+        missed(standing=True).play(plant)
+        plant.inbox = plant.inbox[:1]
+        plant.run(3600)
+
+        assert len([text for text in plant.posted() if "outlived" in text]) == 1
+
+    def test_an_instance_that_ec2_has_forgotten_is_no_proof_that_it_was_terminated(self):
+        plant = Plant(start=4000)
+        missed(standing=True).play(plant)
+        plant.inbox = plant.inbox[:1]
+        plant.run(24 * 3600)
+
+        assert [text for text in plant.posted() if "outlived" in text] == []
 
 
 def test_events_of_the_past_are_judged_by_one_look():
@@ -102,12 +179,16 @@ def test_a_day_with_everything():
 
 
 def an_hour_ago() -> Plant:
-    """The same four fates and a false alarm, all of them over: whenever somebody looks, he sees the same."""
+    """The same four fates and a false alarm, all of them over: whenever somebody looks, he sees the same.
+
+    The NodeClaims of the four stay behind as ghosts, until they go between two looks for them.
+    """
     plant = Plant(start=1800)
-    handled(standing=True).play(plant)
-    blocked(standing=True, blocked=False, instance="i-0a22222222222222b", name="two").play(plant)
-    missed(standing=True, instance="i-0a33333333333333c", name="three").play(plant)
-    unwarned(standing=True, deleted=1.0, instance="i-0a44444444444444d", name="four").play(plant)
+    stays = {"standing": True, "removed": 2300.0}
+    handled(**stays).play(plant)
+    blocked(**stays, blocked=False, instance="i-0a22222222222222b", name="two").play(plant)
+    missed(**stays, instance="i-0a33333333333333c", name="three").play(plant)
+    unwarned(**stays, deleted=1.0, instance="i-0a44444444444444d", name="four").play(plant)
     missed(standing=True, ended=None, instance="i-0a55555555555555e", name="five").play(plant)
     plant.arrive(3, message("abcd", id="poison", sent=3))
     return plant

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from holdfast.interruption.event import Kind
 from holdfast.interruption.observation import Answer, ClusterView, InstanceView
-from holdfast.interruption.schedule import look_times, next_look
-from tests.builders import W, at, case_of, ec2, ended, fact, gone, kube, notice, observation, rebalance, warning
+from holdfast.interruption.schedule import look_times, next_ghost_look, next_look
+from tests.builders import W, at, case_of, ec2, ended, fact, gone, kube, notice, observation, rebalance, state, warning
 from tests.unit.interruption.histories import histories
 
 DAY = 24 * 3600.0
@@ -118,6 +118,59 @@ class TestNothingToWaitFor:
 
     def test_a_live_warning_is_looked_at_though_its_end_was_replayed(self):
         assert seconds(warning(), *ended(121, replay="backfill")) == SPOT_TIMES
+
+
+class TestGhost:
+    """The NodeClaim of an instance that was terminated 156 s after the warning."""
+
+    ROWS = (warning(), *ended(121))
+
+    def after(self, *rows: Any) -> float | None:
+        moment = next_ghost_look(case_of(*self.ROWS, *rows))
+        return None if moment is None else (moment - W).total_seconds()
+
+    def test_one_that_was_last_seen_is_looked_for_ten_minutes_after_the_end_and_then_ever_more_rarely(self):
+        made = [135.0]
+        while (moment := self.after(*(observation(second, None, kube()) for second in made))) is not None:
+            made.append(moment)
+
+        assert [second - 156 for second in made[1:]] == [600, 2400, 10_800, *(day * DAY for day in range(1, 8))]
+
+    def test_one_that_was_seen_gone_or_never_is_not_looked_for(self):
+        assert self.after() is None
+        assert self.after(observation(135, None, gone())) is None
+        assert self.after(observation(135, None, kube()), observation(300, None, gone())) is None
+
+    def test_no_answer_is_no_sign_that_it_has_gone(self):
+        silent = observation(756, None, ClusterView(Answer.ERROR, "down"))
+
+        assert self.after(observation(135, None, kube()), silent) == 156 + 2400
+
+    def test_one_look_finds_out_whether_an_instance_that_ended_is_terminated(self):
+        rows = [warning(), state("shutting-down", 121), observation(135, ec2("shutting-down"), kube())]
+        stopped = observation(721, ec2("stopped"), kube())
+
+        assert next_ghost_look(case_of(*rows)) == at(121 + 600)
+        assert next_ghost_look(case_of(*rows, stopped)) is None
+        assert next_ghost_look(case_of(*rows, observation(721, ec2("terminated"), kube()))) == at(721 + 600)
+
+    def test_of_an_instance_that_is_not_known_to_have_ended_none_is_looked_for(self):
+        forgotten = observation(5000, InstanceView(Answer.NOT_FOUND), kube())
+
+        assert next_ghost_look(case_of(warning(), forgotten)) is None
+
+    @pytest.mark.parametrize("fields", [{"replay": "backfill"}, {"account": "999999999999"}])
+    def test_replays_and_foreign_instances_have_none(self, fields: dict[str, str]):
+        rows = [warning(**fields), *ended(121, **fields), observation(135, None, kube())]
+
+        assert next_ghost_look(case_of(*rows)) is None
+
+    def test_an_outage_at_a_look_for_it_says_nothing_about_the_verdict(self):
+        seen, silent = observation(135, ec2(), kube()), observation(756, BLIND)
+
+        assert next_look(case_of(*self.ROWS, seen, silent)) is None
+        assert next_look(case_of(*self.ROWS, seen, observation(600, BLIND), silent)) == at(600 + 15 * 60)
+        assert next_look(case_of(*self.ROWS, observation(756, BLIND))) == at(600 + 15 * 60)
 
 
 class TestOutage:

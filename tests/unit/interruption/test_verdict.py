@@ -183,28 +183,52 @@ class TestPrecedence:
         assert verdict(rebalance(0)) is V.NOT_APPLICABLE
 
     def test_a_ghost_is_a_nodeclaim_ten_minutes_after_its_instance(self):
-        lingering = [*ended(0), look(20, USER, kube(deleted=-10))]
+        lingering = [*ended(0), observation(20, ec2("shutting-down", USER), kube(deleted=-10))]
 
         assert verdict(*lingering, look(634, USER, kube(deleted=-10))) is V.NOT_APPLICABLE
         assert verdict(*lingering, look(635, USER, kube(deleted=-10))) is V.GHOST
 
     @pytest.mark.parametrize(
-        ("rows", "expected"),
+        ("rows", "later", "expected"),
         [
-            ([warning(), look(20, cluster=kube(deleted=-60))], V.GHOST),  # else SUPERSEDED
-            ([warning()], V.GHOST),  # else INCONCLUSIVE
-            ([warning(), look(60, cluster=kube(deleted=5, drained=50))], V.HANDLED_IN_TIME),
-            ([warning(), look(135, cluster=kube()), look(300, SPOT, kube())], V.MISSED),
+            ([warning(), look(20, cluster=kube(deleted=-60))], kube(deleted=-60), V.SUPERSEDED),
+            ([warning()], kube(deleted=5), V.INCONCLUSIVE),
+            (
+                [warning(), look(60, cluster=kube(deleted=5, drained=50))],
+                kube(deleted=5, drained=50),
+                V.HANDLED_IN_TIME,
+            ),
+            ([warning(), look(135, cluster=kube()), look(300, SPOT, kube())], kube(), V.MISSED),
         ],
     )
-    def test_a_ghost_outranks_only_what_says_little(self, rows: list, expected: Verdict):
-        lingers = observation(900, InstanceView(Answer.NOT_FOUND), kube(deleted=-60) if len(rows) < 3 else kube())
-        if expected is V.HANDLED_IN_TIME:
-            lingers = observation(900, InstanceView(Answer.NOT_FOUND), kube(deleted=5, drained=50))
+    def test_a_ghost_beside_a_warning_is_a_note_and_changes_nothing(
+        self, rows: list, later: ClusterView, expected: Verdict
+    ):
+        lingers = observation(900, InstanceView(Answer.NOT_FOUND), later)
         judgement = judged(*rows, *ended(122), lingers)
 
         assert judgement.verdict is expected
         assert Note.GHOST_NODECLAIM in judgement.notes
+
+    def test_a_ghost_that_has_gone_is_noted(self):
+        rows = [warning(), *ended(122), look(60, cluster=kube(deleted=5, drained=50))]
+        seen = [
+            observation(second, None, view) for second, view in ((900, kube(deleted=5, drained=50)), (2700, gone()))
+        ]
+        judgement = judged(*rows, *seen)
+
+        assert (judgement.verdict, judgement.notes[-2:]) == (
+            V.HANDLED_IN_TIME,
+            (Note.GHOST_NODECLAIM, Note.GHOST_GONE),
+        )
+        assert case_of(*rows, *seen).ghost_gone_at == at(2700)
+
+    def test_an_instance_was_terminated_when_its_event_says_or_a_look_saw(self):
+        assert case_of(warning(), *ended(121)).terminated_at == at(156)
+        assert case_of(warning(), look(300, SPOT, kube())).terminated_at == at(300)
+        assert case_of(warning(), *ended(121), look(300, SPOT, kube())).terminated_at == at(156)
+        forgotten = observation(5000, InstanceView(Answer.NOT_FOUND), kube())
+        assert case_of(warning(), state("shutting-down", 121), forgotten).terminated_at is None
 
 
 class TestHealth:
@@ -683,7 +707,7 @@ class TestCauses:
             assert f"shop/pod-{len(reasons) - 1} (by {reasons[-1]})" in judgement.reason
 
     def test_pods_read_only_after_the_end_are_a_cause_that_says_so(self):
-        judgement = judged(*self.TAKEN, look(840, SPOT, self.held(BlockerReason.PDB)))
+        judgement = judged(*self.TAKEN, look(700, SPOT, self.held(BlockerReason.PDB)))
 
         assert (judgement.verdict, judgement.cause) == (V.RECLAIMED_BEFORE_DRAIN, Cause.BLOCKED_BY_PDB)
         assert judgement.reason.endswith("It was seen only after the instance had ended.")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from holdfast.alerts.alert import Alert, Severity
+from holdfast.interruption.case import GHOST_AFTER, Case
 from holdfast.interruption.record import CaseRecord
 from holdfast.interruption.verdict import Cause, Verdict
 from holdfast.times import format_time
@@ -146,3 +147,66 @@ def alert_of(record: CaseRecord, *, corrects: bool) -> Alert | None:
 def told_mark(ordinal: int, record: CaseRecord) -> str:
     """What the watch remembers of an alert, so that the same verdict on the same run is told once."""
     return f"{ordinal}/{record.judgement.verdict}/{record.judgement.cause or '-'}"
+
+
+def ghost_alerts(ordinal: int, record: CaseRecord, told: Collection[str]) -> tuple[tuple[str, Alert], ...]:
+    """The alert on a NodeClaim that outlives its instance, or later the one on its going, with the mark that each leaves.
+
+    Both are told once, whatever the verdict is and whether or not it may still change. A verdict GHOST has told the
+    first already, or will. Of a ghost that had gone before anybody was told there is nothing to tell.
+    """
+    case = record.case
+    here, gone = f"ghost/{ordinal}", f"ghost-gone/{ordinal}"
+    known = here in told or f"{ordinal}/{Verdict.GHOST}/-" in told
+    if case.replay or case.foreign is not None or not case.ghost:
+        return ()
+    if case.ghost_gone_at is None:
+        if known or record.judgement.verdict is Verdict.GHOST:
+            return ()
+        return ((here, _ghost_alert(record, here=True)),)
+    if not known or gone in told:
+        return ()
+    return ((gone, _ghost_alert(record, here=False)),)
+
+
+def ghost_sentence(case: Case) -> str:
+    """How long a ghost was seen after its instance was terminated, and whether it has gone since."""
+    said = f"The NodeClaim was still there {GHOST_AFTER.seconds // 60} minutes after the instance was terminated"
+    return f"{said}." if case.ghost_gone_at is None else f"{said}. It has gone since."
+
+
+def _ghost_alert(record: CaseRecord, *, here: bool) -> Alert:
+    case = record.case
+    text = _TEXTS[Verdict.GHOST]
+    where = case.node or case.instance_id
+
+    return Alert(
+        id=f"case/{case.key}/{'ghost' if here else 'ghost-gone'}",
+        severity=text.severity if here else Severity.INFO,
+        title=f"{where} {text.title}" if here else f"{where} has its NodeClaim removed at last",
+        what=ghost_sentence(case),
+        meaning=text.meaning
+        if here
+        else "Karpenter no longer counts the machine: capacity and limits are right again.",
+        action=text.action if here else "Nothing.",
+        at=case.terminated_at or record.judged_at,
+        cluster=case.cluster,
+        fields=tuple(
+            (field, value)
+            for field, value in (
+                ("Cluster", case.cluster),
+                ("NodePool", case.nodepool),
+                ("NodeClaim", case.nodeclaim),
+                ("Instance", case.instance_id),
+                ("Terminated", format_time(case.terminated_at) if case.terminated_at is not None else None),
+                ("Seen gone", format_time(case.ghost_gone_at) if case.ghost_gone_at is not None else None),
+                ("Verdict on the drain", record.judgement.verdict.value),
+            )
+            if value is not None
+        ),
+        subject=where,
+        group=tuple(part for part in ("GHOST" if here else "GHOST gone", case.nodepool, case.zone) if part is not None),
+        runbook="ghost",
+        source=case.key,
+        decided_at=record.judged_at,
+    )

@@ -12,12 +12,12 @@ from datetime import datetime
 
 from holdfast.alerts.alert import Alert
 from holdfast.errors import HoldfastError
-from holdfast.interruption.announce import alert_of, told_mark
+from holdfast.interruption.announce import alert_of, ghost_alerts, told_mark
 from holdfast.interruption.case import Case, Drained, Scope, fold
 from holdfast.interruption.look import Request, look_at
 from holdfast.interruption.observation import SILENT, Answer, Observation
 from holdfast.interruption.record import CaseRecord
-from holdfast.interruption.schedule import next_look
+from holdfast.interruption.schedule import next_ghost_look, next_look
 from holdfast.interruption.verdict import judge
 from holdfast.ports import (
     Clusters,
@@ -161,7 +161,7 @@ def _due(history: History, now: datetime, scope: Scope) -> Request | None:
     if history.watch is None or history.watch.due_at is None:
         return None
     cases = fold(history.facts, history.observations, scope)
-    moment = next_look(cases[-1]) if cases else None
+    moment = _next_look(cases[-1], now) if cases else None
     if moment is None or moment > now:
         return None
     case = cases[-1]
@@ -208,13 +208,16 @@ def _judge(
     cases = fold(history.facts, observations, scope)
     stored = {record.case.cycle: record for record in history.records}
     records = tuple(_record(case, now, live=case is cases[-1], degraded=degraded) for case in cases)
-    due_at = next_look(cases[-1]) if records and not records[-1].judgement.final else None
+    due_at = _next_look(cases[-1], now) if cases else None
     alerts: list[Alert] = []
     told = list(watch.told)
     for ordinal, record in enumerate(records):
         mark = told_mark(ordinal, record)
         alert = alert_of(record, corrects=any(other.startswith(f"{ordinal}/") for other in told))
         if alert is not None and mark not in told:
+            alerts.append(alert)
+            told.append(mark)
+        for mark, alert in ghost_alerts(ordinal, record, told):
             alerts.append(alert)
             told.append(mark)
     obsolete = tuple(sorted(stored.keys() - {case.cycle for case in cases}))
@@ -231,6 +234,12 @@ def _judge(
         tuple(alerts),
         changed,
     )
+
+
+def _next_look(case: Case, now: datetime) -> datetime | None:
+    """When to look next, be it for the verdict, unless that is settled, or for a ghost."""
+    for_verdict = None if judge(case, now, exhausted=False).final else next_look(case)
+    return min((moment for moment in (for_verdict, next_ghost_look(case)) if moment is not None), default=None)
 
 
 def _newly_final(records: Sequence[CaseRecord], history: History) -> list[CaseRecord]:

@@ -40,6 +40,9 @@ RUNNING_AFTER = timedelta(seconds=480)
 SHORT_GRACE = timedelta(seconds=120)
 """A terminationGracePeriod below the notice lets Karpenter cut pods off before EC2 does."""
 
+GHOST_AFTER = timedelta(minutes=10)
+"""A NodeClaim that is there so long after its instance was terminated counts as a ghost; Karpenter needs seconds."""
+
 NEVER_RAN = "Server.InsufficientInstanceCapacity"
 """StateReason of an instance whose launch failed (EC2 guide, instance terminates immediately): no interruption."""
 
@@ -108,6 +111,7 @@ class Note(StrEnum):
     NO_NOTICE_WINDOW = "no_notice_window"
     DRAINED_ON_CLOSED_NOTICE = "drained_on_closed_notice"
     GHOST_NODECLAIM = "ghost_nodeclaim"
+    GHOST_GONE = "ghost_nodeclaim_gone"
     REPLAYED = "replayed"
     UNREADABLE_BY_KARPENTER = "unreadable_by_karpenter"
     SEVERAL_WARNINGS = "several_warnings"
@@ -141,6 +145,10 @@ class Case:
     `cycle` is `0`, or the LaunchTime of the run for instances that stop and start again. `warned_at` is the first
     warning, `deadline` the time EC2 announced. `blind` says that the last look got no answer from EC2 or Kubernetes.
     `notes` are remarks, `missing` the evidence a better verdict would need.
+
+    `terminated_at` is when the instance was first known to be terminated; that EC2 has forgotten it is no such knowledge.
+    `nodeclaim_there` is what the last look that got an answer from Kubernetes saw. `ghost` says that a look saw the
+    NodeClaim `GHOST_AFTER` after the termination or later, `ghost_gone_at` which look saw that such a NodeClaim had gone.
     """
 
     account: str
@@ -184,6 +192,9 @@ class Case:
     blind: bool
     notes: tuple[Note, ...]
     missing: tuple[str, ...]
+    terminated_at: datetime | None = None
+    nodeclaim_there: bool | None = None
+    ghost_gone_at: datetime | None = None
 
     @property
     def key(self) -> str:
@@ -215,7 +226,7 @@ def fold(facts: Iterable[Fact], observations: Iterable[Observation], scope: Scop
         # A look at a run that no fact tells of yet is the latest look at the case before it all the same.
         until = [look for look in looks if index <= _cycle_of(look.at, starts) < following]
         own = [look for look in until if _cycle_of(look.at, starts) == index]
-        cases.append(_case(runs[index], own, until[-1] if until else None, starts[index], scope))
+        cases.append(_case(runs[index], own, until, starts[index], scope))
     return tuple(cases)
 
 
@@ -262,8 +273,9 @@ def _cycle_of(moment: datetime, starts: Sequence[datetime | None]) -> int:
 
 
 def _case(
-    facts: list[Fact], looks: list[Observation], last_look: Observation | None, start: datetime | None, scope: Scope
+    facts: list[Fact], looks: list[Observation], until: list[Observation], start: datetime | None, scope: Scope
 ) -> Case:
+    """The case of one run: `looks` are those at this run, `until` all that were made before the next run with facts."""
     instances = [(look.at, look.ec2) for look in looks if look.ec2 is not None and look.ec2.answer is Answer.OK]
     views = [(look.at, look.kubernetes) for look in looks if look.kubernetes is not None]
     found = [(at, view) for at, view in views if view.answer is Answer.OK]
@@ -346,10 +358,13 @@ def _case(
         notes.append(Note.STILL_RUNNING)
     if warning is not None and warning.action == "hibernate":
         notes.append(Note.NO_NOTICE_WINDOW)
-    gone_at = max((fact.at for fact in facts if fact.state == "terminated"), default=None)
-    ghost = gone_at is not None and any(at >= gone_at + timedelta(minutes=10) for at, _ in found)
+    terminated_at = _terminated_at(facts, instances)
+    haunts_from = None if terminated_at is None else terminated_at + GHOST_AFTER
+    ghost = haunts_from is not None and any(at >= haunts_from for at, _ in found)
     if ghost:
         notes.append(Note.GHOST_NODECLAIM)
+    if ghost and absent_at is not None:
+        notes.append(Note.GHOST_GONE)
     # A warning known from the archive only is history, even when live events tell of the end.
     replay = all(fact.replay is not None for fact in warnings or facts)
     if replay:
@@ -399,11 +414,14 @@ def _case(
         ghost=ghost,
         replay=replay,
         first_look=looks[0].at if looks else None,
-        last_look=None if last_look is None else last_look.at,
+        last_look=until[-1].at if until else None,
         cluster_seen_after_end=ended_at is not None and any(at >= ended_at for at, _ in answered),
-        blind=last_look is not None and _is_blind(last_look),
+        blind=_is_blind(until, haunts_from),
         notes=tuple(dict.fromkeys(notes)),
         missing=_missing(deletion, drained, end, looks, forced=forced),
+        terminated_at=terminated_at,
+        nodeclaim_there=answered[-1][1].answer is Answer.OK if answered else None,
+        ghost_gone_at=absent_at if ghost else None,
     )
 
 
@@ -457,6 +475,12 @@ def _ended_at(facts: Sequence[Fact], instances: Sequence[tuple[datetime, Instanc
     told = [fact.at for fact in facts if fact.state in ENDING_STATES or fact.kind is Kind.TERMINATE_CALL]
     kept = [view.transitioned_at for _, view in instances if view.state in ENDING_STATES and view.transitioned_at]
     return min([*told, *kept], default=None)
+
+
+def _terminated_at(facts: Sequence[Fact], instances: Sequence[tuple[datetime, InstanceView]]) -> datetime | None:
+    # The event may be lost; a look that found the instance terminated came after it.
+    told = [fact.at for fact in facts if fact.state == "terminated"]
+    return min([*told, *(at for at, view in instances if view.state == "terminated")], default=None)
 
 
 def _end_code(instances: Sequence[tuple[datetime, InstanceView]]) -> str | None:
@@ -738,8 +762,19 @@ def _missing(
     return tuple(missing)
 
 
-def _is_blind(look: Observation) -> bool:
-    """Whether EC2 or the Kubernetes API gave no answer to this look."""
+def _is_blind(looks: Sequence[Observation], haunts_from: datetime | None) -> bool:
+    """Whether EC2 or the Kubernetes API gave no answer to the last look.
+
+    Looks that wait for a ghost to go take no part once one was answered: an outage then says nothing about the verdict,
+    and must not open a case again that was decided.
+    """
+    last = len(looks)
+    while last > 1 and _is_silent(looks[last - 1]) and haunts_from is not None and looks[last - 1].at >= haunts_from:
+        last -= 1
+    return bool(looks) and _is_silent(looks[last - 1])
+
+
+def _is_silent(look: Observation) -> bool:
     return (look.ec2 is not None and look.ec2.answer in SILENT) or (
         look.kubernetes is not None and look.kubernetes.answer in SILENT
     )

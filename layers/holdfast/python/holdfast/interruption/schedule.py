@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from holdfast.interruption.case import RUNNING_AFTER, UNTOUCHED, Case
+from holdfast.interruption.case import GHOST_AFTER, RUNNING_AFTER, UNTOUCHED, Case
 
 AFTER_WARNING = tuple(timedelta(seconds=seconds) for seconds in (0, 20, 60, 110, 135, 300, 600))
 AFTER_DEADLINE = (timedelta(seconds=15), timedelta(seconds=180), RUNNING_AFTER)
@@ -21,6 +21,15 @@ AFTER_OUTAGE = tuple(timedelta(minutes=minutes) for minutes in (15, 25, 40))
 
 AFTER_CLOSING = (timedelta(seconds=20), timedelta(seconds=135))
 """Karpenter takes the update that closes a Health notice for a notice: these looks show whether it acted on it."""
+
+AFTER_TERMINATION = (
+    GHOST_AFTER,
+    timedelta(minutes=40),
+    timedelta(hours=3),
+    *(timedelta(days=day) for day in range(1, 8)),
+)
+"""Looks for a NodeClaim that outlives its instance, each further from the one before. After a week nobody looks again:
+who has not removed it by then will not do so for us, and the case says that it was there."""
 
 
 def look_times(case: Case) -> tuple[datetime, ...]:
@@ -51,6 +60,23 @@ def look_times(case: Case) -> tuple[datetime, ...]:
 
 
 def next_look(case: Case) -> datetime | None:
-    """The first planned look after the last one made, or None when all have been made."""
+    """The first look planned for the verdict after the last one made, or None when all have been made."""
     last = case.last_look
     return next((moment for moment in look_times(case) if last is None or moment > last), None)
+
+
+def next_ghost_look(case: Case) -> datetime | None:
+    """The next look for a NodeClaim that should be gone; None when it was last seen gone, never seen, or given up.
+
+    It has nothing to do with the verdict, which may be final. Of an instance that ended and is not known to be
+    terminated (the event was lost, or it was stopped) one look finds out.
+    """
+    if case.replay or case.foreign is not None or not case.nodeclaim_there:
+        return None
+    since, offsets = case.terminated_at, AFTER_TERMINATION
+    if since is None:
+        since, offsets = case.ended_at, AFTER_TERMINATION[:1]
+    if since is None:
+        return None
+    times = (since + offset for offset in offsets)
+    return next((moment for moment in times if case.last_look is None or moment > case.last_look), None)

@@ -6,8 +6,8 @@ Precedence, highest first:
 2. Without a warning: UNWARNED when EC2 took the instance, GHOST when its NodeClaim outlived it, else NOT_APPLICABLE.
 3. NOT_APPLICABLE: a Health notice that was closed before Karpenter acted on it.
 4. The table below over NodeClaim deletion x drain x end of the instance: 100 cells, each decided and reasoned.
-5. GHOST, where the table leaves only INCONCLUSIVE, SUPERSEDED or NOT_RECLAIMED; elsewhere it is a note.
 
+A NodeClaim that outlives its instance says nothing about the drain: beside a warning it is a finding of its own.
 A cell says what its evidence proves and no more: where two truths fit, it is INCONCLUSIVE.
 """
 
@@ -20,7 +20,17 @@ from enum import StrEnum
 from itertools import product
 from typing import Final
 
-from holdfast.interruption.case import NEVER_RAN, START_WITHIN, TOLERANCE, UNTOUCHED, Case, Deletion, Drained, End, Note
+from holdfast.interruption.case import (
+    NEVER_RAN,
+    START_WITHIN,
+    TOLERANCE,
+    UNTOUCHED,
+    Case,
+    Deletion,
+    Drained,
+    End,
+    Note,
+)
 from holdfast.interruption.observation import BlockerReason
 from holdfast.interruption.schedule import UNWARNED_AFTER
 from holdfast.times import format_time
@@ -268,8 +278,6 @@ TABLE: Final[Mapping[tuple[Deletion, Drained, End], Cell]] = {
 }
 """The decision table: every combination of deletion, drain and end has exactly one cell."""
 
-_WEAKER_THAN_GHOST = frozenset({_V.INCONCLUSIVE, _V.SUPERSEDED, _V.NOT_RECLAIMED})
-
 
 def judge(case: Case, now: datetime, *, exhausted: bool) -> Judgement:
     """The verdict that the case's evidence carries at `now`. `exhausted` says that no further look is planned."""
@@ -319,8 +327,6 @@ def _decide(case: Case, now: datetime) -> tuple[Verdict, str]:
                 "the node was empty before the deadline, because Karpenter cut off pods that would not leave",
             )
         return _V.INCONCLUSIVE, "the node was empty before the deadline, but a grace period may have cut pods off"
-    if case.ghost and verdict in _WEAKER_THAN_GHOST:
-        return _V.GHOST, "the NodeClaim is still there ten minutes after the instance was gone"
     return verdict, why
 
 
@@ -338,7 +344,7 @@ def _unwarned(case: Case, now: datetime) -> tuple[Verdict, str]:
             )
         return _V.UNWARNED, "EC2 took the instance without a warning that reached the default event bus"
     if case.ghost:
-        return _V.GHOST, "the NodeClaim is still there ten minutes after the instance was gone"
+        return _V.GHOST, "the NodeClaim was still there ten minutes after the instance was terminated"
     if case.closed_at is not None:
         return _V.NOT_APPLICABLE, "the only notice is AWS closing an event: there was nothing to do"
     if case.ended_at is None:
