@@ -32,7 +32,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # Without bytecode on disk every start of the CDK app compiles its library again, for six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint unit adapters stacks sandbox coverage bench reports synth lock clean prerequisites
+.PHONY: help setup demo test lint unit adapters stacks sandbox coverage bench reports simulate synth lock clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -79,6 +79,9 @@ bench: $(PYTHON_READY) ## measure the speed budgets; writes build/bench.json
 
 reports: $(PYTHON_READY) $(NODE_READY) ## run the test of every public report; report, test and result in a table
 	$(BIN)/python -m tests.reports
+
+simulate: $(PYTHON_READY) ## play 500 worlds made from seeds; truth against verdict in a table
+	$(BIN)/python -m tests.simulation --seeds 500
 
 synth: $(PYTHON_READY) $(NODE_READY) ## the CloudFormation templates, into cdk.out; needs no account
 	AWS_EC2_METADATA_DISABLED=true node_modules/.bin/cdk synth --quiet --no-notices

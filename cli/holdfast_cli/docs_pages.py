@@ -161,6 +161,7 @@ def interruptions_page() -> str:
             *_axes(),
             "A drain that nobody saw is inferred to be over when Karpenter ended the instance itself and no grace period",
             "could have forced it: Karpenter ends an instance only when its drain is over.",
+            "Where the last look saw a pod that a budget or do-not-disrupt held, CloudTrail has to name Karpenter for that.",
             "",
             f"All {len(TABLE)} combinations are decided; `any` stands for every value.",
             "",

@@ -87,6 +87,18 @@ class TestTruthTable:
         assert judgement.verdict is V.INCONCLUSIVE
         assert Note.DRAIN_INFERRED not in judgement.notes
 
+    @pytest.mark.parametrize("reason", [BlockerReason.PDB, BlockerReason.DO_NOT_DISRUPT])
+    def test_where_a_pod_was_held_a_client_of_no_name_proves_no_drain(self, reason: BlockerReason):
+        """Whoever loses patience with a node that does not drain ends it with the same StateReason as Karpenter."""
+        pods = {"pods_answer": Answer.OK, "pods_left": 1, "longest_grace": 30}
+        held = look(20, cluster=kube(deleted=5, drained="Unknown", blockers=(blocker(reason),), **pods))
+        rows = [warning(), *ended(70), held, look(135, USER)]
+
+        assert verdict(*rows) is V.INCONCLUSIVE
+        assert verdict(*rows, terminate_call(70)) is V.HANDLED_IN_TIME
+        let_go = look(60, cluster=kube(deleted=5, drained="Unknown", **pods))
+        assert verdict(*rows, let_go) is V.HANDLED_IN_TIME
+
     def test_seen_undrained_and_ended_by_karpenter_was_forced(self):
         still_there = look(80, USER, kube(deleted=5, drained="False"))
 

@@ -346,8 +346,10 @@ def _case(
         and deadline is not None
         and not force_possible
         and (found or absent_at)
+        and not (Note.CONTROLLER_INFERRED in notes and _held(found, ended_at))
     ):
-        # Karpenter ends an instance only when its drain is over, unless the grace period ran out.
+        # Karpenter ends an instance only when its drain is over, unless the grace period ran out. Where pods were held
+        # that nothing cut off, another client may have ended it as well.
         drained = Drained.IN_TIME if ended_at <= deadline + TOLERANCE else Drained.LATE
         notes.append(Note.DRAIN_INFERRED)
     forced = _forced(found, deleted_at, drained_at)
@@ -633,6 +635,12 @@ def _cut_off(at: datetime, view: ClusterView, ended_at: datetime | None) -> bool
     if view.termination_at is None or ended_at is None or view.termination_at > ended_at + TOLERANCE:
         return False
     return at >= view.termination_at or any(blocker.reason in _STANDING for blocker in view.blockers)
+
+
+def _held(found: Sequence[tuple[datetime, ClusterView]], ended_at: datetime) -> bool:
+    """Whether the last look at the pods in the instance's life saw one that would not go by itself."""
+    seen = [view for at, view in found if at <= ended_at and view.pods_answer is Answer.OK]
+    return any(blocker.reason in _STANDING for view in seen[-1:] for blocker in view.blockers)
 
 
 def _force_possible(
