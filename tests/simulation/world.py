@@ -45,12 +45,25 @@ EDGE = 4
 KNOWN_TO_EC2 = 3600
 """EC2 forgets an instance about an hour after its end."""
 
-OVER = 9 * 3600
-"""By then the last look has been made, the last late message has come, and every outage is over."""
+OVER = 9 * 24 * 3600
+"""By then the last look for a NodeClaim that outlived its instance has been made, and every late message has come."""
 
 ASKED = ("describe", "nodeclaims", "pods", "disruption_budgets", "depths")
 STORED = ("put_fact", "open_watch", "touch_watch", "history", "put_observation", "save", "send", "wake", "overdue")
 ERRORS: tuple[Callable[[str], HoldfastError], ...] = (Unavailable, Throttled, Denied)
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """For a while every call of one name fails."""
+
+    name: str
+    since: datetime
+    until: datetime
+    error: HoldfastError = Unavailable("the connection timed out")  # noqa: RUF009 - an error is a value here
+
+    def holds(self, name: str, now: datetime) -> bool:
+        return name == self.name and self.since <= now < self.until
 
 
 @dataclass
@@ -60,12 +73,12 @@ class Weather(Faults):
     chance: random.Random = field(default_factory=random.Random)
     clock: Callable[[], datetime] | None = None
     rates: dict[str, float] = field(default_factory=dict)
-    outages: list[tuple[str, datetime, datetime]] = field(default_factory=list)
+    outages: list[Outage] = field(default_factory=list)
 
     def run[T](self, name: str, action: Callable[[], T]) -> T:
-        now = self.clock() if self.clock is not None else None
-        if now is not None and any(name == what and since <= now < until for what, since, until in self.outages):
-            raise Unavailable(f"{name}: the connection timed out")
+        for outage in self.outages if self.clock is not None else ():
+            if outage.holds(name, self.clock()):
+                raise outage.error
         if self.chance.random() < self.rates.get(name, 0.0):
             error = self.chance.choice(ERRORS)(f"{name} failed")
             if self.chance.random() < 0.3:
@@ -139,8 +152,8 @@ def world(seed: int) -> World:
     if chance.random() < 0.3:
         since = chance.randint(-60, 900)
         what = chance.choice((("describe",), ("nodeclaims", "pods"), ASKED))
-        outage = (at(since), at(since + chance.randint(60, 3000)))
-        weather.outages = [(name, *outage) for name in what]
+        until = since + chance.randint(60, 3000)
+        weather.outages = [Outage(name, at(since), at(until)) for name in what]
     nodes = tuple(_node(number, chance) for number in range(1, chance.randint(2, 7)))
     for cluster in ("cluster-a", "cluster-b"):
         own = [node for node in nodes if node.cluster == cluster and node.truth.ours]

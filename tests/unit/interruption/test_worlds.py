@@ -12,7 +12,7 @@ from tests.builders import at
 from tests.fakes import Clock
 from tests.simulation.confusion import NO_CASE, Confusion, confusion, show
 from tests.simulation.truth import Truth
-from tests.simulation.world import Weather, world
+from tests.simulation.world import Outage, Weather, world
 
 V = Verdict
 SEEDS = 150
@@ -85,7 +85,7 @@ def test_a_truth_has_its_verdict_by_definition(truth: Truth, verdict: Verdict, a
 
 def test_an_outage_ends_and_a_failure_may_hide_that_a_call_took_effect():
     clock = Clock(at(0))
-    weather = Weather(clock=clock, outages=[("describe", at(0), at(60))])
+    weather = Weather(clock=clock, outages=[Outage("describe", at(0), at(60))])
     done: list[str] = []
 
     with pytest.raises(HoldfastError, match="timed out"):
