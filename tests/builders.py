@@ -174,9 +174,16 @@ def gone(**fields: Any) -> ClusterView:
     return ClusterView(**{"answer": Answer.NOT_FOUND, "reason": "no NodeClaim", "cluster": "cluster-a", **fields})
 
 
-def queue(visible: int = 0, undelivered: int | None = 0, dead_letters: int = 0) -> QueueView:
+def queue(
+    visible: int = 0,
+    undelivered: int | None = 0,
+    dead_letters: int | None = 0,
+    *,
+    in_flight: int = 0,
+    retention: int | None = None,
+) -> QueueView:
     """The state of Karpenter's queue."""
-    return QueueView(Answer.OK, "", visible, 0, dead_letters, undelivered)
+    return QueueView(Answer.OK, "", visible, in_flight, dead_letters, undelivered, retention)
 
 
 def observation(

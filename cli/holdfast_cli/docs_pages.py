@@ -15,6 +15,7 @@ import typer.main
 
 from holdfast.adapters.documents import observation_schema
 from holdfast.interruption.case import (
+    CLAIM_TOO_NEW,
     GHOST_AFTER,
     NOTICE,
     RUNNING_AFTER,
@@ -59,6 +60,11 @@ CAUSES: Final[Mapping[Cause, str]] = {
     Cause.NO_NOTICE_WINDOW: "hibernation begins with the notice",
     Cause.NOT_DELIVERED: "EventBridge could not deliver to Karpenter's queue",
     Cause.CONSUMER_ABSENT: "the message waited in Karpenter's queue and nobody read it",
+    Cause.QUEUE_BEHIND: "messages waited in Karpenter's queue although somebody was seen reading it",
+    Cause.NODECLAIM_TOO_NEW: (
+        f"the NodeClaim had its instance for less than {CLAIM_TOO_NEW.seconds} s: Karpenter may not have known it yet"
+    ),
+    Cause.MESSAGE_TAKEN: "the message was in none of the queues: somebody took it and did not act, or no rule sent it",
     Cause.UNREADABLE_MESSAGE: "the message had a shape that Karpenter drops",
     Cause.UNKNOWN: "not seen",
 }

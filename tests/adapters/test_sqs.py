@@ -157,7 +157,7 @@ def test_the_depths_of_all_three_queues_are_read_without_receiving(client: Any) 
     client.receive_message(QueueUrl=urls["orders"], MaxNumberOfMessages=1, VisibilityTimeout=60)
     with mock.patch.object(client, "receive_message") as receive:
         view = depths(client)
-    assert view == QueueView(Answer.OK, visible=2, in_flight=1, dead_letters=2, undelivered=1)
+    assert view == QueueView(Answer.OK, visible=2, in_flight=1, dead_letters=2, undelivered=1, retention=345_600)
     receive.assert_not_called()
 
 
@@ -178,7 +178,7 @@ def test_a_missing_dead_letter_queue_is_unknown_not_empty_and_the_rest_stands(cl
 
 def test_queues_that_are_not_configured_are_not_asked_for(client: Any) -> None:
     queue(client, "orders")
-    assert depths(client, QueueNames("orders")) == QueueView(Answer.OK, visible=0, in_flight=0)
+    assert depths(client, QueueNames("orders")) == QueueView(Answer.OK, visible=0, in_flight=0, retention=345_600)
     assert SqsQueues(client, {}).depths("orders").answer is Answer.SKIPPED
 
 

@@ -100,6 +100,7 @@ def test_a_case_of_which_no_time_is_known_is_told_to_nobody():
 
 CAUSES = [Cause.BLOCKED_BY_PDB, Cause.BLOCKED_BY_DO_NOT_DISRUPT, Cause.LONG_POD_GRACE, Cause.LATE_START]
 CAUSES += [Cause.NOT_DELIVERED, Cause.CONSUMER_ABSENT, Cause.UNREADABLE_MESSAGE]
+CAUSES += [Cause.QUEUE_BEHIND, Cause.NODECLAIM_TOO_NEW, Cause.MESSAGE_TAKEN]
 
 
 def test_a_known_cause_says_what_to_do_about_it():

@@ -1,12 +1,21 @@
 """From rows of the ledger to the verdict: the fixed points, the precedence, the causes, and what may not be claimed."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from holdfast.interruption.case import Cluster, Deletion, Drained, End, Note, Scope
 from holdfast.interruption.event import Home, Kind
-from holdfast.interruption.observation import Answer, BlockerReason, ClusterView, InstanceView, Observation
+from holdfast.interruption.observation import (
+    Answer,
+    BlockerReason,
+    ClusterView,
+    Condition,
+    InstanceView,
+    Observation,
+    QueueView,
+)
 from holdfast.interruption.verdict import Cause, Judgement, Verdict
 from tests.builders import (
     CONTROLLER,
@@ -34,6 +43,7 @@ from tests.builders import (
 )
 
 V = Verdict
+DAY = 24 * 3600.0
 
 
 def verdict(*rows, **options) -> Verdict:
@@ -753,9 +763,11 @@ class TestCauses:
         assert "shop/pod-2 (by pdb) and 2 more" in judgement.reason
         assert "pod-3" not in judgement.reason
 
-    def missed(self, *queues, notes: tuple[str, ...] = (), at_: tuple[float, ...] = (135,)) -> Judgement:
-        seen = [look(second, SPOT, kube(), waiting=view) for second, view in zip(at_, queues, strict=True)]
-        judgement = judged(warning(notes=notes), *ended(121), *seen, look(301, SPOT, kube()))
+    def missed(
+        self, *queues, notes: tuple[str, ...] = (), at_: tuple[float, ...] = (135,), more: Sequence = (), **claim
+    ) -> Judgement:
+        seen = [look(second, SPOT, kube(**claim), waiting=view) for second, view in zip(at_, queues, strict=True)]
+        judgement = judged(warning(notes=notes), *ended(121), *seen, look(301, SPOT, kube(**claim)), *more)
         assert judgement.verdict is V.MISSED
         return judgement
 
@@ -789,6 +801,64 @@ class TestCauses:
         rows = [warning(notes=("unknown_version",)), warning(20), *ended(121), look(135, SPOT, kube())]
 
         assert judged(*rows).cause is Cause.UNKNOWN
+
+    def test_messages_that_wait_for_a_reader_who_is_seen_reading_are_behind(self):
+        """karpenter-provider-aws#5400: the queue lags when many messages come at once."""
+        judgement = self.missed(queue(in_flight=10, visible=40), queue(visible=25), at_=(110, 135))
+
+        assert judgement.cause is Cause.QUEUE_BEHIND
+        assert "25 messages" in judgement.reason
+
+    def test_a_reader_of_later_days_was_not_there_then(self):
+        later = [look(DAY, SPOT, kube(), waiting=queue(visible=5, in_flight=3))]
+
+        assert self.missed(queue(visible=3), more=later).cause is Cause.CONSUMER_ABSENT
+        assert self.missed(queue(), more=later).cause is Cause.UNKNOWN
+
+    @pytest.mark.parametrize(
+        ("born", "cause"),
+        [(-60, Cause.UNKNOWN), (-59, Cause.NODECLAIM_TOO_NEW), (3, Cause.NODECLAIM_TOO_NEW)],
+    )
+    def test_a_nodeclaim_that_karpenter_may_not_have_known_is_too_new(self, born: float, cause: Cause):
+        assert self.missed(queue(), created_at=at(born)).cause is cause
+
+    def test_a_nodeclaim_that_waited_for_its_instance_is_as_old_as_the_launch(self):
+        """Karpenter finds a NodeClaim by its provider id, which it has once it is Launched (interruption controller)."""
+        judgement = self.missed(queue(), conditions=(Condition("Launched", "True", "Launched", at(-12)),))
+
+        assert judgement.cause is Cause.NODECLAIM_TOO_NEW
+        assert "had its instance 12 s before the warning" in judgement.reason
+
+    def test_a_new_nodeclaim_is_no_excuse_for_a_queue_that_nobody_reads(self):
+        assert self.missed(queue(visible=3), created_at=at(-10)).cause is Cause.CONSUMER_ABSENT
+        assert self.missed(None, created_at=at(-10)).cause is Cause.UNKNOWN
+
+    def test_a_message_that_is_in_no_queue_was_taken_or_never_sent(self):
+        """karpenter-provider-aws#5536: two clusters on one queue take each other's messages."""
+        judgement = self.missed(queue(retention=300))
+
+        assert judgement.cause is Cause.MESSAGE_TAKEN
+        assert "whoever took it did not act on it, or no rule sent it" in judgement.reason
+
+    @pytest.mark.parametrize(
+        ("state", "second"),
+        [
+            (queue(retention=None), 135),
+            (queue(retention=135), 135),
+            (queue(retention=300, in_flight=1), 135),
+            (queue(retention=300, dead_letters=1), 135),
+            (queue(retention=300, dead_letters=None), 135),
+            (queue(retention=300, undelivered=None), 135),
+            (queue(retention=300), 29),
+            (queue(retention=300), 300),
+        ],
+        ids=["unknown", "expired", "in flight", "failed", "unread", "undelivered", "too early", "too late"],
+    )
+    def test_a_message_of_which_it_is_not_certain_was_not_taken(self, state: QueueView, second: float):
+        assert self.missed(state, at_=(second,)).cause is Cause.UNKNOWN
+
+    def test_a_message_that_one_look_saw_waiting_was_not_taken(self):
+        assert self.missed(queue(3, retention=300), queue(retention=300), at_=(60, 135)).cause is Cause.UNKNOWN
 
     def test_nothing_known_of_the_queue_is_an_unknown_cause(self):
         judgement = self.missed(None)

@@ -111,24 +111,33 @@ class SqsQueues:
         if names is None:
             return QueueView(Answer.SKIPPED, f"no queue is configured for cluster {cluster}")
         try:
-            visible, in_flight = self._counts(names.queue)
+            visible, in_flight, retention = self._attributes(names.queue)
         except NotFound as error:
             return QueueView(Answer.NOT_FOUND, f"Karpenter's queue {names.queue} does not exist: {error}")
         reasons: list[str] = []
         dead_letters = self._waiting(names.dead_letters, reasons)
         undelivered = self._waiting(names.undelivered, reasons)
-        return QueueView(Answer.OK, "; ".join(reasons), visible, in_flight, dead_letters, undelivered)
+        return QueueView(
+            Answer.OK,
+            "; ".join(reasons),
+            visible=visible,
+            in_flight=in_flight,
+            dead_letters=dead_letters,
+            undelivered=undelivered,
+            retention=retention,
+        )
 
     def _waiting(self, queue: str | None, reasons: list[str]) -> int | None:
         if queue is None:
             return None
         try:
-            return self._counts(queue)[0]
+            return self._attributes(queue)[0]
         except HoldfastError as error:
             reasons.append(str(error))
             return None
 
-    def _counts(self, queue: str) -> tuple[int, int]:
+    def _attributes(self, queue: str) -> tuple[int, int, int]:
+        """Messages that wait, messages in flight, and for how many seconds a message is kept."""
         url = self._urls.get(queue)
         if url is None:
             with translated(f"finding queue {queue}", action="sqs:GetQueueUrl", on=f"queue {queue}"):
@@ -136,11 +145,16 @@ class SqsQueues:
         with translated(f"reading queue {queue}", action="sqs:GetQueueAttributes", on=f"queue {queue}"):
             attributes = self._client.get_queue_attributes(
                 QueueUrl=url,
-                AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
+                AttributeNames=[
+                    "ApproximateNumberOfMessages",
+                    "ApproximateNumberOfMessagesNotVisible",
+                    "MessageRetentionPeriod",
+                ],
             )["Attributes"]
         return (
             int(attributes["ApproximateNumberOfMessages"]),
             int(attributes["ApproximateNumberOfMessagesNotVisible"]),
+            int(attributes["MessageRetentionPeriod"]),
         )
 
 

@@ -90,6 +90,12 @@ _CAUSE_ACTIONS: Mapping[Cause, str] = {
     Cause.NOT_DELIVERED: "Read the target dead-letter queue: its messages name rule and error, often the queue policy or a KMS key.",
     Cause.CONSUMER_ABSENT: "Set settings.interruptionQueue in Karpenter's Helm values to the queue's name, and check that its pod runs.",
     Cause.UNREADABLE_MESSAGE: "Keep the event body; report it to Karpenter. Holdfast reads it, Karpenter 1.14 does not.",
+    Cause.QUEUE_BEHIND: "See what slows Karpenter down: CPU limits, its log, refused calls to Kubernetes, and the age of its queue.",
+    Cause.NODECLAIM_TOO_NEW: "Nothing, if it is a single case. If there are many, Spot takes new nodes back: allow more types.",
+    Cause.MESSAGE_TAKEN: (
+        "Ask `holdfast doctor` whether the rules still send; look in CloudTrail for another reader of the queue, and in "
+        'Karpenter\'s log for "failed parsing interruption message" or a restart at that time.'
+    ),
     Cause.LATE_START: "See what kept Karpenter: its leader election, its log, and how many messages its queue held.",
 }
 

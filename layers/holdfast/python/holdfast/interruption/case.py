@@ -37,6 +37,9 @@ TOLERANCE = timedelta(seconds=2)
 RUNNING_AFTER = timedelta(seconds=480)
 """An instance seen running this long after its deadline was not reclaimed; for Spot that is 600 s after the warning."""
 
+CLAIM_TOO_NEW = timedelta(seconds=60)
+"""A NodeClaim that has had its instance for less than this before the warning may not have been in Karpenter's cache."""
+
 SHORT_GRACE = timedelta(seconds=120)
 """A terminationGracePeriod below the notice lets Karpenter cut pods off before EC2 does."""
 
@@ -146,6 +149,10 @@ class Case:
     warning, `deadline` the time EC2 announced. `blind` says that the last look got no answer from EC2 or Kubernetes.
     `notes` are remarks, `missing` the evidence a better verdict would need.
 
+    Of Karpenter's queue `queue_visible` are the messages that waited after the deadline, `queue_read` says that somebody
+    was seen reading, `queue_emptied` that the message was in none of the queues while it would have been kept and
+    Karpenter had had time for it. `claim_known_at` is since when the NodeClaim names its instance.
+
     `terminated_at` is when the instance was first known to be terminated; that EC2 has forgotten it is no such knowledge.
     `nodeclaim_there` is what the last look that got an answer from Kubernetes saw. `ghost` says that a look saw the
     NodeClaim `GHOST_AFTER` after the termination or later, `ghost_gone_at` which look saw that such a NodeClaim had gone.
@@ -192,6 +199,9 @@ class Case:
     blind: bool
     notes: tuple[Note, ...]
     missing: tuple[str, ...]
+    queue_read: bool | None = None
+    queue_emptied: bool | None = None
+    claim_known_at: datetime | None = None
     terminated_at: datetime | None = None
     nodeclaim_there: bool | None = None
     ghost_gone_at: datetime | None = None
@@ -372,6 +382,10 @@ def _case(
     if replay:
         notes.append(Note.REPLAYED)
     queues = [(look.at, look.queue) for look in looks if look.queue is not None and look.queue.answer is Answer.OK]
+    if warned_at is not None:
+        # Later the queue holds what came later, and tells of it.
+        over = max(deadline or warned_at, warned_at) + RUNNING_AFTER
+        queues = [(at, view) for at, view in queues if at <= over] or queues[:1]
     last = found[-1][1] if found else None
     with_pods = [(at, view) for at, view in found if view.pods_answer is Answer.OK]
     in_life = [(at, view) for at, view in with_pods if ended_at is None or at <= ended_at]
@@ -411,6 +425,9 @@ def _case(
         blockers=last_with_pods.blockers if last_with_pods is not None else (),
         queue_visible=_left_in_queue(queues, deadline),
         queue_undelivered=queues[-1][1].undelivered if queues else None,
+        queue_read=any(view.in_flight for _, view in queues) if queues else None,
+        queue_emptied=_emptied(queues, warned_at),
+        claim_known_at=_claim_known_at([view for _, view in found]),
         foreign=_foreign(first, instances, found, scope),
         evicted_at=evicted_at,
         ghost=ghost,
@@ -697,6 +714,33 @@ def _left_in_queue(queues: Sequence[tuple[datetime, QueueView]], deadline: datet
     """Messages that waited in Karpenter's queue after the deadline, when it should have read them; they expire later."""
     late = [view.visible for at, view in queues if deadline is not None and at >= deadline and view.visible is not None]
     return max(late) if late else (queues[-1][1].visible if queues else None)
+
+
+def _emptied(queues: Sequence[tuple[datetime, QueueView]], warned_at: datetime | None) -> bool | None:
+    """Whether the message was in no queue at any look while it would have been kept; None when no look can tell.
+
+    A look tells only once Karpenter has had the time it needs to begin, and if it knows all three queues.
+    """
+    if warned_at is None:
+        return None
+    telling = [
+        view
+        for at, view in queues
+        if view.retention is not None and warned_at + START_WITHIN <= at < warned_at + timedelta(seconds=view.retention)
+    ]
+    counts = [
+        count for view in telling for count in (view.visible, view.in_flight, view.dead_letters, view.undelivered)
+    ]
+    return None if not counts or None in counts else not any(counts)
+
+
+def _claim_known_at(found: Sequence[ClusterView]) -> datetime | None:
+    """Since when the NodeClaim names its instance: Karpenter finds it by the provider id, which it has once Launched."""
+    launched = [
+        item.since for view in found if (item := view.condition("Launched")) is not None and item.status == "True"
+    ]
+    known = [moment for moment in (*launched, *(view.created_at for view in found)) if moment is not None]
+    return max(known, default=None)
 
 
 def _cluster(

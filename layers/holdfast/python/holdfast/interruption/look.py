@@ -40,7 +40,7 @@ MAX_NODES = 10
 SAMPLE = 10
 """In degraded mode the pods of one node in so many are read."""
 
-_CONDITIONS = ("Drained", "VolumesDetached", "InstanceTerminating")
+_CONDITIONS = ("Launched", "Drained", "VolumesDetached", "InstanceTerminating")
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A status condition of the NodeClaim: `Drained`, `VolumesDetached` or `InstanceTerminating`."""
+    """A status condition of the NodeClaim: `Launched`, `Drained`, `VolumesDetached` or `InstanceTerminating`."""
 
     type: str
     status: str
@@ -132,7 +132,10 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """Approximate message counts of Karpenter's queue and of its dead-letter queues; null where one does not exist."""
+    """Approximate message counts of Karpenter's queue and of its dead-letter queues; null where one does not exist.
+
+    `retention` is how many seconds Karpenter's queue keeps a message.
+    """
 
     answer: Answer
     reason: str = ""
@@ -140,6 +143,7 @@ class QueueView:
     in_flight: int | None = None
     dead_letters: int | None = None
     undelivered: int | None = None
+    retention: int | None = None
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 

@@ -21,6 +21,7 @@ from itertools import product
 from typing import Final
 
 from holdfast.interruption.case import (
+    CLAIM_TOO_NEW,
     NEVER_RAN,
     START_WITHIN,
     TOLERANCE,
@@ -75,6 +76,9 @@ class Cause(StrEnum):
 
     NOT_DELIVERED = "NOT_DELIVERED"
     CONSUMER_ABSENT = "CONSUMER_ABSENT"
+    QUEUE_BEHIND = "QUEUE_BEHIND"
+    NODECLAIM_TOO_NEW = "NODECLAIM_TOO_NEW"
+    MESSAGE_TAKEN = "MESSAGE_TAKEN"
     UNREADABLE_MESSAGE = "UNREADABLE_MESSAGE"
 
     UNKNOWN = "UNKNOWN"
@@ -374,14 +378,24 @@ def _cause(case: Case, verdict: Verdict) -> Cause | None:
     if verdict in {_V.RECLAIMED_BEFORE_DRAIN, _V.HANDLED_FORCED, _V.HANDLED_LATE}:
         return _drain_cause(case)
     if verdict is _V.MISSED:
-        if Note.UNREADABLE_BY_KARPENTER in case.notes:
-            return Cause.UNREADABLE_MESSAGE
-        if case.queue_undelivered:
-            return Cause.NOT_DELIVERED
-        if case.queue_visible:
-            return Cause.CONSUMER_ABSENT
-        return Cause.UNKNOWN
+        return _missed_cause(case)
     return None
+
+
+def _missed_cause(case: Case) -> Cause:
+    """Why Karpenter did nothing, from what is certain to what remains when all else is known to be in order."""
+    if Note.UNREADABLE_BY_KARPENTER in case.notes:
+        return Cause.UNREADABLE_MESSAGE
+    if case.queue_undelivered:
+        return Cause.NOT_DELIVERED
+    if case.queue_visible:
+        # Whoever reads at full load always holds some messages; nobody hides any when he does not read.
+        return Cause.QUEUE_BEHIND if case.queue_read else Cause.CONSUMER_ABSENT
+    if case.queue_visible is None or case.claim_known_at is None or case.warned_at is None:
+        return Cause.UNKNOWN
+    if case.claim_known_at > case.warned_at - CLAIM_TOO_NEW:
+        return Cause.NODECLAIM_TOO_NEW
+    return Cause.MESSAGE_TAKEN if case.queue_emptied else Cause.UNKNOWN
 
 
 def _drain_cause(case: Case) -> Cause:
@@ -466,12 +480,28 @@ def _explain(case: Case, cause: Cause | None) -> str:
             return f"EventBridge could not deliver to Karpenter's queue: {case.queue_undelivered} events are in the dead-letter queue."
         case Cause.CONSUMER_ABSENT:
             return f"{case.queue_visible} messages wait in Karpenter's queue: nobody reads it."
+        case Cause.QUEUE_BEHIND:
+            return (
+                f"{case.queue_visible} messages waited in Karpenter's queue although somebody reads it: it is behind."
+            )
+        case Cause.NODECLAIM_TOO_NEW:
+            return f"{_age(case)}: Karpenter deletes a message whose instance it does not know yet, and does not try again."
+        case Cause.MESSAGE_TAKEN:
+            return (
+                "The message was in none of Karpenter's queues: whoever took it did not act on it, or no rule sent it."
+            )
         case Cause.UNREADABLE_MESSAGE:
             return "The message had a shape that Karpenter drops without acting on it."
         case Cause.UNKNOWN:
             return "What held it up was not seen."
         case None:
             return ""
+
+
+def _age(case: Case) -> str:
+    if case.claim_known_at is None or case.warned_at is None or case.claim_known_at >= case.warned_at:
+        return "The NodeClaim had no instance before the warning"
+    return f"The NodeClaim had its instance {(case.warned_at - case.claim_known_at).total_seconds():.0f} s before the warning"
 
 
 def _pods(case: Case, reason: BlockerReason) -> str:
