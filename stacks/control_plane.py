@@ -35,7 +35,9 @@ class ControlPlaneStack(Stack):
         )
         alarms = Alarms(state.alarm_topic)
         layers = PythonLayers(self, "Layers", config=config)
-        alerts = AlertDelivery(self, "Alerts", config=config, layers=layers, alarms=alarms, ledger=state.ledger)
+        alerts = AlertDelivery(
+            self, "Alerts", config=config, layers=layers, alarms=alarms, ledger=state.ledger, topic=state.alarms
+        )
         InterruptionAudit(
             self,
             "Audit",

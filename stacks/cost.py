@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from holdfast.runtime.metric_names import PER_FUNCTION, MetricName
+from holdfast.runtime.settings import parse_webhooks
 from stacks.list_prices import PRICES, Item, Price, UnknownPrice, price_of
 
 HOURS: Final = 730
@@ -143,7 +144,7 @@ def count(templates: Sequence[Mapping[str, Any]]) -> Counts:
     secrets = {
         name
         for function in functions
-        if (name := function["Environment"]["Variables"].get("HOLDFAST_WEBHOOK_SECRET")) is not None
+        for name in parse_webhooks(function["Environment"]["Variables"].get("HOLDFAST_WEBHOOKS", "{}")).values()
     }
     schedules = [
         item["Properties"]["ScheduleExpression"]

@@ -23,7 +23,8 @@ class StateStack(Stack):
             description="Holdfast: the ledger of interruptions and the alarm topic",
         )
         self.ledger = _ledger(self)
-        self.alarm_topic = AlarmTopic(self, "Alarms").topic
+        self.alarms = AlarmTopic(self, "Alarms")
+        self.alarm_topic = self.alarms.topic
 
 
 def _ledger(scope: Construct) -> aws_dynamodb.Table:

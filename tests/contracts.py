@@ -111,12 +111,12 @@ class LedgerContract:
             return store.ledger.put_rejection(rejection(), day=at(day), message_id="m-1", alert=alert("poison"))
 
         assert [put(0), put(60), put(24 * 3600)] == [True, False, True]
-        assert [item.id for item in store.outbox.pending((), limit=10)] == ["poison"]
+        assert [item.id for item in store.outbox.pending((), now=store.clock(), limit=10)] == ["poison"]
 
     def test_a_rejection_without_an_alert_tells_nothing(self, store: Store) -> None:
         store.ledger.put_rejection(rejection(), day=W, message_id="m-1", alert=None)
 
-        assert store.outbox.oldest() is None
+        assert store.outbox.oldest(now=store.clock()) is None
 
     def test_a_look_is_kept_once_and_two_looks_at_one_moment_are_two(self, store: Store) -> None:
         first, second = observation(20, ec2(), kube()), observation(20, ec2("shutting-down", SPOT), kube())
@@ -151,7 +151,7 @@ class LedgerContract:
         history = store.ledger.history(KEY)
         assert history.watch == replace(watch, version=watch.version + 1)
         assert {item.case.cycle: item for item in history.records} == {"0": record("0"), "later": record("later", 9)}
-        assert [item.id for item in store.outbox.pending((), limit=10)] == ["one"]
+        assert [item.id for item in store.outbox.pending((), now=store.clock(), limit=10)] == ["one"]
 
     def test_saving_replaces_a_case_and_removes_the_obsolete(self, store: Store) -> None:
         watch = watched(store)
@@ -168,7 +168,7 @@ class LedgerContract:
         with pytest.raises(Conflict):
             store.ledger.save(replace(watch, told=("x",)), [record()], [alert()], obsolete=[])
         assert store.ledger.history(KEY) == before
-        assert store.outbox.oldest() is None
+        assert store.outbox.oldest(now=store.clock()) is None
 
     def test_of_two_judges_one_saves(self, store: Store) -> None:
         watch = watched(store)
@@ -176,14 +176,14 @@ class LedgerContract:
 
         with pytest.raises(Conflict):
             store.ledger.save(watch, [record()], [alert("second")], obsolete=[])
-        assert [item.id for item in store.outbox.pending((), limit=10)] == ["first"]
+        assert [item.id for item in store.outbox.pending((), now=store.clock(), limit=10)] == ["first"]
 
     def test_an_alert_of_a_known_id_is_not_put_again_and_holds_up_nothing(self, store: Store) -> None:
         store.ledger.save(watched(store), [], [alert("one")], obsolete=[])
-        store.outbox.mark_told("one", now=at(5))
+        store.outbox.mark_told(["one"], now=at(5))
         store.ledger.save(watch_of(store), [record()], [alert("one"), alert("two")], obsolete=[])
 
-        assert [item.id for item in store.outbox.pending(("one", "two"), limit=10)] == ["two"]
+        assert [item.id for item in store.outbox.pending(("one", "two"), now=store.clock(), limit=10)] == ["two"]
         assert store.ledger.history(KEY).records == (record(),)
 
     def test_overdue_watches_come_oldest_first_and_no_more_than_asked_for(self, store: Store) -> None:
@@ -233,10 +233,10 @@ class OutboxContract:
             store.clock.forward(timedelta(seconds=1))
 
     def ids(self, store: Store, *named: str, limit: int = 10) -> list[str]:
-        return [item.id for item in store.outbox.pending(named, limit=limit)]
+        return [item.id for item in store.outbox.pending(named, now=store.clock(), limit=limit)]
 
     def test_an_empty_outbox_has_nothing_to_tell(self, store: Store) -> None:
-        assert (self.ids(store, "unknown"), store.outbox.oldest()) == ([], None)
+        assert (self.ids(store, "unknown"), store.outbox.oldest(now=store.clock())) == ([], None)
 
     def test_alerts_wait_oldest_first_up_to_a_limit(self, store: Store) -> None:
         begun = store.clock()
@@ -244,7 +244,7 @@ class OutboxContract:
 
         assert self.ids(store) == ["b", "a", "c"]
         assert self.ids(store, limit=2) == ["b", "a"]
-        assert store.outbox.oldest() == begun
+        assert store.outbox.oldest(now=store.clock()) == begun
 
     def test_the_named_come_first(self, store: Store) -> None:
         self.put(store, "a", "b", "c")
@@ -255,15 +255,45 @@ class OutboxContract:
         whole = alert("whole", cluster="cluster-a", fields=(("a", "1"), ("b", "2")), runbook="missed", source="row")
         store.ledger.put_rejection(rejection(), day=W, message_id="m", alert=whole)
 
-        assert list(store.outbox.pending((), limit=1)) == [whole]
+        assert list(store.outbox.pending((), now=store.clock(), limit=1)) == [whole]
 
     def test_what_was_told_is_not_pending_again(self, store: Store) -> None:
         self.put(store, "a", "b")
         for _ in range(2):
-            store.outbox.mark_told("a", now=store.clock())
-        store.outbox.mark_told("never heard of", now=store.clock())
+            store.outbox.mark_told(["a"], now=store.clock())
+        store.outbox.mark_told(["never heard of"], now=store.clock())
 
         assert self.ids(store, "a", "b") == ["b"]
+
+    def test_many_are_marked_at_once_and_what_is_gone_or_told_holds_up_nothing(self, store: Store) -> None:
+        names = [f"{number:03}" for number in range(105)]
+        self.put(store, *names)
+        store.outbox.mark_told(["003", "104"], now=store.clock())
+        store.outbox.mark_told(["never heard of", *names], now=store.clock())
+
+        assert (self.ids(store), store.outbox.oldest(now=store.clock())) == ([], None)
+
+    def test_what_was_put_off_waits_neither_in_the_list_nor_in_the_count(self, store: Store) -> None:
+        begun = store.clock()
+        self.put(store, "a", "b", "c")
+        until = begun + timedelta(hours=9)
+        store.outbox.put_off(["a", "c", "never heard of"], until=until)
+
+        assert (self.ids(store, "a", "b"), store.outbox.oldest(now=store.clock())) == (
+            ["b"],
+            begun + timedelta(seconds=1),
+        )
+        store.outbox.mark_told(["b"], now=store.clock())
+        assert store.outbox.oldest(now=store.clock()) is None
+        store.clock.now = until
+        assert (self.ids(store), store.outbox.oldest(now=until)) == (["a", "c"], until)
+
+    def test_what_was_told_is_not_put_off(self, store: Store) -> None:
+        self.put(store, "a")
+        store.outbox.mark_told(["a"], now=store.clock())
+        store.outbox.put_off(["a"], until=store.clock())
+
+        assert (self.ids(store, "a"), store.outbox.oldest(now=store.clock())) == ([], None)
 
     def test_a_lease_is_held_by_one_until_it_ends(self, store: Store) -> None:
         lease = store.outbox.acquire("one", now=at(0), lifetime=LIFETIME)

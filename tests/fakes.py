@@ -121,12 +121,18 @@ class Shelf:
 
     alerts: dict[str, tuple[datetime, Alert]] = field(default_factory=dict)
     told: dict[str, datetime] = field(default_factory=dict)
+    put_off: dict[str, datetime] = field(default_factory=dict)
 
     def put(self, alert: Alert, now: datetime) -> None:
         self.alerts.setdefault(alert.id, (now, alert))
 
     def waiting(self) -> list[tuple[datetime, Alert]]:
-        rows = [row for alert_id, row in self.alerts.items() if alert_id not in self.told]
+        """With the time since when each could be told, oldest first."""
+        rows = [
+            (self.put_off.get(alert_id, put_at), alert)
+            for alert_id, (put_at, alert) in self.alerts.items()
+            if alert_id not in self.told
+        ]
         return sorted(rows, key=lambda row: (row[0], row[1].id))
 
 
@@ -408,19 +414,27 @@ class FakeOutbox(_Fake):
             self._lease, self._not_before = None, not_before
 
     @outside
-    def pending(self, alert_ids: Sequence[str], *, limit: int) -> Sequence[Alert]:
-        waiting = [alert for _, alert in self._shelf.waiting()]
-        named = [alert for alert in waiting if alert.id in alert_ids]
-        return tuple([*named, *(alert for alert in waiting if alert not in named)][:limit])
+    def pending(self, alert_ids: Sequence[str], *, now: datetime, limit: int) -> Sequence[Alert]:
+        waiting = [alert for moment, alert in self._shelf.waiting() if moment <= now]
+        asked = set(alert_ids)
+        named = [alert for alert in waiting if alert.id in asked]
+        return tuple([*named, *(alert for alert in waiting if alert.id not in asked)][:limit])
 
     @outside
-    def mark_told(self, alert_id: str, *, now: datetime) -> None:
-        if alert_id in self._shelf.alerts:
-            self._shelf.told.setdefault(alert_id, now)
+    def mark_told(self, alert_ids: Sequence[str], *, now: datetime) -> None:
+        for alert_id in alert_ids:
+            if alert_id in self._shelf.alerts:
+                self._shelf.told.setdefault(alert_id, now)
 
     @outside
-    def oldest(self) -> datetime | None:
-        return next((moment for moment, _ in self._shelf.waiting()), None)
+    def put_off(self, alert_ids: Sequence[str], *, until: datetime) -> None:
+        for alert_id in alert_ids:
+            if alert_id in self._shelf.alerts and alert_id not in self._shelf.told:
+                self._shelf.put_off[alert_id] = until
+
+    @outside
+    def oldest(self, *, now: datetime) -> datetime | None:
+        return next((moment for moment, _ in self._shelf.waiting() if moment <= now), None)
 
 
 def one_after_another(actions: Sequence[Callable[[], None]]) -> Sequence[Exception | None]:

@@ -38,6 +38,7 @@ FOR_STACKS = (
     "holdfast.runtime.config_types",
     "holdfast.runtime.metric_names",
     "holdfast.runtime.names",
+    "holdfast.runtime.routes",
     "holdfast.runtime.settings",
 )
 TELLTALES = re.compile(r"sandbox|ministack|\bmoto\b|localhost|127\.0\.0\.1", re.IGNORECASE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,8 @@ import typer
 from rich import box
 from rich.table import Table
 
-from holdfast.runtime.config import HoldfastConfig
+from holdfast.alerts.alert import Severity
+from holdfast.runtime.config import Alerts, HoldfastConfig
 from holdfast_cli.errors import ExitCode
 from holdfast_cli.output import OutputFormat, OutputOption, console, error_console, plain, print_json
 from stacks.config import ConfigError, json_schema, load, to_resolved_json
@@ -93,6 +95,20 @@ def _print_summary(config: HoldfastConfig, file: Path) -> None:
         network = "public endpoint" if cluster.network is None else cluster.network.vpc_id
         table.add_row(plain(cluster.name), plain(f"{cluster.account} {cluster.region}"), plain(queue), plain(network))
     out.print(table)
-    slack = config.alerts.slack
-    where = f"Slack, by the webhook in the secret {slack.webhook_secret_name}" if slack is not None else "nowhere"
-    out.print(plain(f"Alerts go to: {where}."))
+    out.print(plain(f"Alerts go to: {'; '.join(_destinations(config.alerts)) or 'nowhere'}."))
+
+
+def _destinations(alerts: Alerts) -> Iterator[str]:
+    slack, sns = alerts.slack, alerts.sns
+    for channel in () if slack is None else slack.channels:
+        clusters = "" if channel.clusters is None else f" of {', '.join(channel.clusters)}"
+        yield f"Slack, by the webhook in the secret {channel.webhook_secret_name} ({_named(channel.severities)}{clusters})"
+    if slack is not None:
+        others = " (all others)" if slack.channels else ""
+        yield f"Slack, by the webhook in the secret {slack.webhook_secret_name}{others}"
+    if sns is not None:
+        yield f"the topic {sns.topic_arn or 'of the alarms'} ({_named(sns.severities)})"
+
+
+def _named(severities: Sequence[Severity]) -> str:
+    return ", ".join(severities)

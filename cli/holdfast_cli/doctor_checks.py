@@ -561,7 +561,7 @@ def outbox(oldest: datetime | None, now: datetime) -> Told:
 
 
 def nobody_is_told() -> Told:
-    """Slack is not configured."""
+    """Neither Slack nor SNS is configured."""
     return _told(
         State.WARNING, "not configured: verdicts are kept, nobody is told", "set alerts.slack.webhookSecretName"
     )

@@ -18,13 +18,15 @@ from botocore.exceptions import ClientError
 
 from holdfast.adapters import table
 from holdfast.adapters.aws_errors import error_code, translated
-from holdfast.adapters.outbox import DynamoOutbox
+from holdfast.adapters.outbox import DynamoOutboxes
 from holdfast.adapters.secrets import WebhookSecret
 from holdfast.adapters.slack import SlackMessenger
+from holdfast.alerts.route import SLACK
 from holdfast.errors import Denied, HoldfastError, InvalidDocument, NotFound
 from holdfast.ports import DeliveryStatus
 from holdfast.runtime import names
-from holdfast.runtime.config import AuthenticationMode, Cluster, HoldfastConfig, Queue, Slack
+from holdfast.runtime.config import AuthenticationMode, Cluster, HoldfastConfig, Queue
+from holdfast.runtime.routes import routes_of, webhooks_of
 from holdfast.runtime.settings import SweeperSettings
 from holdfast_cli import doctor_checks as checks
 from holdfast_cli.doctor_checks import Check, RuleSeen, State, Target, Told
@@ -301,9 +303,10 @@ class Environment:
         return found
 
     def oldest_alert(self, table_name: str) -> datetime | None:
-        """When the oldest alert was put into the outbox that nobody was told yet."""
+        """Since when the oldest alert waits that might have been told."""
         with _asking("dynamodb:Query", f"table {table_name}, index {table.OPEN.name}"):
-            return DynamoOutbox(self._client("dynamodb"), table_name).oldest()
+            destinations = routes_of(self.config, self.account, self.region).names
+            return DynamoOutboxes(self._client("dynamodb"), table_name, destinations).oldest(now=self.now)
 
     def cluster(self, name: str) -> Mapping[str, Any] | None:
         """EKS's description of a cluster; None when there is none."""
@@ -367,8 +370,12 @@ def _ledger(env: Environment, state: Deployed) -> Iterator[Probe]:
         return None if found is None else checks.outbox(env.oldest_alert(found), env.now)
 
     yield Probe(env.place, "ledger", ledger)
-    if env.config.alerts.slack is not None:
+    if _somebody_is_told(env.config):
         yield Probe(env.place, "outbox", outbox)
+
+
+def _somebody_is_told(config: HoldfastConfig) -> bool:
+    return config.alerts.slack is not None or config.alerts.sns is not None
 
 
 def _audit(env: Environment, control: Deployed) -> Iterator[Probe]:
@@ -413,7 +420,7 @@ def _functions(env: Environment, control: Deployed) -> Iterator[Probe]:
     wanted: list[tuple[str, str, str | None]] = [("ingest", "AuditIngestFunction", names.audit_queue_name(prefix))]
     wanted += [(f"judge {net}", _judge(net), names.look_queue_name(prefix, net)) for net in networks]
     wanted.append(("sweeper", _SWEEPER, None))
-    if env.config.alerts.slack is not None:
+    if _somebody_is_told(env.config):
         wanted.append(("notifier", "AlertsNotifierFunction", names.alert_queue_name(prefix)))
     for label, logical, queue in wanted:
         yield from _function(env, control, label, logical, queue)
@@ -463,17 +470,18 @@ def _function(env: Environment, control: Deployed, label: str, logical: str, que
 
 
 def _slack(env: Environment, *, send_test: bool) -> Iterator[Probe]:
-    slack = env.config.alerts.slack
-    if slack is None:
+    if not _somebody_is_told(env.config):
         yield Probe(env.place, "Slack", checks.nobody_is_told)
         return
-    yield Probe(env.place, "Slack: secret", functools.partial(_secret, env, slack))
-    if send_test:
-        yield Probe(env.place, "Slack: test message", functools.partial(_test_message, env, slack))
+    for destination, secret in webhooks_of(env.config, env.account, env.region).items():
+        # A further channel has its secret in its name; the default one is what most have alone.
+        label = "Slack" if destination == SLACK else f"Slack {secret}"
+        yield Probe(env.place, f"{label}: secret", functools.partial(_secret, env, secret))
+        if send_test:
+            yield Probe(env.place, f"{label}: test message", functools.partial(_test_message, env, secret))
 
 
-def _secret(env: Environment, slack: Slack) -> Told:
-    name = slack.webhook_secret_name
+def _secret(env: Environment, name: str) -> Told:
     try:
         with _asking("secretsmanager:GetSecretValue", f"secret {name}"):
             WebhookSecret(env.clients.get("secretsmanager", env.region), name).url()
@@ -489,9 +497,9 @@ def _secret(env: Environment, slack: Slack) -> Told:
     return State.OK, f"{name} holds a URL; it was not called", None
 
 
-def _test_message(env: Environment, slack: Slack) -> Told:
-    secret = WebhookSecret(env.clients.get("secretsmanager", env.region), slack.webhook_secret_name)
-    with _asking("secretsmanager:GetSecretValue", f"secret {slack.webhook_secret_name}"):
+def _test_message(env: Environment, name: str) -> Told:
+    secret = WebhookSecret(env.clients.get("secretsmanager", env.region), name)
+    with _asking("secretsmanager:GetSecretValue", f"secret {name}"):
         outcome = SlackMessenger(secret).post(
             {"text": f"holdfast doctor: a test message from account {env.account}, {env.region}."}
         )

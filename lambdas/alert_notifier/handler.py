@@ -1,4 +1,4 @@
-"""Wake-up queue → the alerts that wait in the outbox → Slack, one function at a time by a lease."""
+"""Wake-up queue → the alerts that wait in the outboxes → Slack and SNS, one function at a time in each by a lease."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -7,10 +7,12 @@ from typing import Any
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from holdfast.alerts.deliver import DeliverResult, deliver
-from holdfast.errors import HoldfastError, InvalidDocument
+from holdfast.alerts.deliver import DeliverResult, Run, deliver_all
+from holdfast.errors import InvalidDocument
+from holdfast.ports import Wakeup
 from holdfast.runtime import batch, clock, observability, wiring_slack
 from holdfast.runtime.metric_names import MetricName
+from holdfast.runtime.parallel import parallel
 from holdfast.runtime.settings import NotifierSettings
 
 logger = observability.logger(NotifierSettings.service)
@@ -20,41 +22,35 @@ metrics = observability.metrics(NotifierSettings.service)
 @logger.inject_lambda_context(clear_state=True, correlation_id_path="Records[0].messageId")
 @metrics.log_metrics
 def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialItemFailureResponse:
-    """Tells what one batch of wake-ups, and the outbox, ask for."""
+    """Tells what one batch of wake-ups, and the outboxes, ask for."""
     needs = wiring_slack.notifier()
-    records = batch.records(event)
-    wanted: dict[str, None] = {}
-    for record in records:
+    wakeups: dict[str, Wakeup] = {}
+    for record in batch.records(event):
         try:
-            wanted |= dict.fromkeys(needs.parse_wakeup(batch.body(record)))
+            wakeups[record.message_id] = needs.parse_wakeup(batch.body(record))
         except InvalidDocument as error:
-            # It names nothing, but it is a wake-up all the same: the outbox knows what waits.
+            # It names nothing, but it is a wake-up all the same: the outboxes know what waits.
             logger.error(str(error), message_id=record.message_id)
-    began = clock.now()
+            wakeups[record.message_id] = Wakeup()
+    left = timedelta(milliseconds=context.get_remaining_time_in_millis())
+    run = Run(context.aws_request_id, clock.now, clock.now() + left, clock.pause)
+    results = deliver_all(list(wakeups.values()), needs.destinations, run=run, pace=needs.pace, parallel=parallel)
     failed: dict[str, str] = {}
-    result = DeliverResult((), 0)
-    try:
-        result = deliver(
-            list(wanted),
-            owner=context.aws_request_id,
-            clock=clock.now,
-            until=began + timedelta(milliseconds=context.get_remaining_time_in_millis()),
-            outbox=needs.outbox,
-            messenger=needs.messenger,
-            wakeups=needs.wakeups,
-            pause=clock.pause,
-            window=needs.window,
-        )
-    except HoldfastError as error:
-        failed = {record.message_id: str(error) for record in records}
-        logger.error(str(error))
-    for identity in result.told:
-        logger.info("told", alert=identity)
-    if result.problem is not None:
-        (logger.error if result.undeliverable else logger.warning)(result.problem)
-    metrics.record(MetricName.ALERTS_TOLD, len(result.told))
-    metrics.record(MetricName.ALERTS_WAITING, result.waiting)
-    metrics.record(MetricName.ALERTS_UNDELIVERABLE, int(result.undeliverable))
-    for wait in result.waits:
-        metrics.record(MetricName.ALERT_LAG_SECONDS, wait.total_seconds())
+    told = waiting = undeliverable = 0
+    for name, result in results.items():
+        if not isinstance(result, DeliverResult):
+            failed |= {key: str(result) for key, wakeup in wakeups.items() if wakeup.destination in {None, name}}
+            logger.error(str(result), destination=name)
+            continue
+        told, waiting = told + len(result.told), waiting + result.waiting
+        undeliverable |= result.undeliverable
+        for identity in result.told:
+            logger.info("told", alert=identity, destination=name)
+        if result.problem is not None:
+            (logger.error if result.undeliverable else logger.warning)(result.problem, destination=name)
+        for wait in result.waits:
+            metrics.record(MetricName.ALERT_LAG_SECONDS, wait.total_seconds())
+    metrics.record(MetricName.ALERTS_TOLD, told)
+    metrics.record(MetricName.ALERTS_WAITING, waiting)
+    metrics.record(MetricName.ALERTS_UNDELIVERABLE, undeliverable)
     return batch.settle(event, failed, context, logger)

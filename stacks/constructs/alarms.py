@@ -229,7 +229,7 @@ class Alarms:
         )
 
     def notifier(self, scope: Construct) -> None:
-        """Fires when alerts wait in the outbox, or the webhook takes none."""
+        """Fires when alerts wait in an outbox though they might be told, or a destination takes none."""
         self.above(
             scope,
             "AlertsWaitingAlarm",
@@ -244,7 +244,7 @@ class Alarms:
             "UndeliverableAlarm",
             metric=own_metric(MetricName.ALERTS_UNDELIVERABLE, "Sum"),
             limit=0,
-            says="The webhook refuses alerts for good.",
+            says="A destination of alerts refuses them for good: a webhook of Slack, or the SNS topic.",
             runbook=Runbook.ALERTS_UNDELIVERABLE,
             urgency=Urgency.PAGE,
         )

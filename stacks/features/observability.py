@@ -1,4 +1,7 @@
-"""The topic that all alarms notify: a person's way to hear of trouble that needs neither Slack nor a function of ours."""
+"""The topic that all alarms notify: a person's way to hear of trouble that needs neither Slack nor a function of ours.
+
+Alerts may be published to it as well; the function that does so has the permission in its own role.
+"""
 
 from aws_cdk import CfnOutput, CfnResource, Duration, RemovalPolicy, aws_kms, aws_sns
 from constructs import Construct
@@ -33,7 +36,7 @@ class AlarmTopic(Construct):
                 conditions=alarms_here,
             ),
         ]
-        key = aws_kms.Key(
+        self.key = aws_kms.Key(
             self,
             "Key",
             description="Holdfast: messages of the alarm topic",
@@ -43,14 +46,15 @@ class AlarmTopic(Construct):
             removal_policy=RemovalPolicy.DESTROY,
             pending_window=Duration.days(7),
         )
-        resource = key.node.default_child
+        resource = self.key.node.default_child
         assert isinstance(resource, CfnResource)
         record_reasons(resource, key_statements)
-        self.topic = aws_sns.Topic(self, "Topic", master_key=key, display_name="Holdfast alarms")
+        self.topic = aws_sns.Topic(self, "Topic", master_key=self.key, display_name="Holdfast alarms")
         topic_statements = [
             Statement(
                 sid="AllowAlarms",
-                reason="Alarms of this account publish here, nobody else does.",
+                reason="Alarms of this account publish here; of other services nobody does, and a role of the account only if"
+                " its own policy says so.",
                 services=["cloudwatch.amazonaws.com"],
                 actions=["sns:Publish"],
                 resources=[self.topic.topic_arn],

@@ -18,10 +18,11 @@ from holdfast.adapters.dynamodb import DynamoLedger
 from holdfast.adapters.ec2 import Ec2Instances
 from holdfast.adapters.eks import EksAccess
 from holdfast.adapters.kube import KubeClusters
-from holdfast.adapters.outbox import DynamoOutbox
+from holdfast.adapters.outbox import DynamoOutbox, DynamoOutboxes
 from holdfast.adapters.reports import DynamoReports
 from holdfast.adapters.secrets import WebhookSecret
 from holdfast.adapters.slack import SlackMessenger
+from holdfast.adapters.sns import SnsMessenger
 from holdfast.adapters.sqs import QueueNames, SqsLooks, SqsQueues, SqsWakeups
 from holdfast.ports import Lease, Look
 from holdfast_cli.sandbox.kube.identity import UserInfo
@@ -104,6 +105,15 @@ def outbox(aws: Recorder) -> DynamoOutbox:
     return DynamoOutbox(aws.client("dynamodb"), TABLE)
 
 
+def outbox_table(aws: Recorder) -> str:
+    ledger(aws)
+    return TABLE
+
+
+def topic(aws: Recorder) -> SnsMessenger:
+    return SnsMessenger(aws.client("sns"), aws.client("sns").create_topic(Name="alerts")["TopicArn"])
+
+
 def reports(aws: Recorder) -> DynamoReports:
     ledger(aws)
     return DynamoReports(aws.client("dynamodb"), TABLE)
@@ -180,9 +190,15 @@ SCENARIOS: Mapping[type, Mapping[str, Scenario]] = {
     DynamoOutbox: {
         "acquire": lambda aws: partial(outbox(aws).acquire, "one", now=NOW, lifetime=NOW - WARNED),
         "release": lambda aws: partial(outbox(aws).release, Lease("one", NOW), not_before=NOW),
-        "pending": lambda aws: partial(outbox(aws).pending, [ALERT.id], limit=9),
-        "mark_told": lambda aws: partial(outbox(aws).mark_told, ALERT.id, now=NOW),
-        "oldest": lambda aws: outbox(aws).oldest,
+        "pending": lambda aws: partial(outbox(aws).pending, [ALERT.id], now=NOW, limit=9),
+        "mark_told": lambda aws: partial(outbox(aws).mark_told, [ALERT.id], now=NOW),
+        "put_off": lambda aws: partial(outbox(aws).put_off, [ALERT.id], until=NOW),
+        "oldest": lambda aws: partial(outbox(aws).oldest, now=NOW),
+    },
+    DynamoOutboxes: {
+        "oldest": lambda aws: partial(
+            DynamoOutboxes(aws.client("dynamodb"), outbox_table(aws), ["slack"]).oldest, now=NOW
+        )
     },
     DynamoReports: {
         "records": lambda aws: partial(reports(aws).records, None, since=WARNED, until=NOW, limit=1),
@@ -203,6 +219,7 @@ SCENARIOS: Mapping[type, Mapping[str, Scenario]] = {
         "pending_pods": in_kubernetes("pending_pods"),
     },
     WebhookSecret: {"url": lambda aws: secret(aws).url},
+    SnsMessenger: {"post": lambda aws: partial(topic(aws).post, {"Message": "x"})},
     SlackMessenger: {"post": lambda aws: partial(SlackMessenger(secret(aws)).post, {"text": "x"})},
 }
 

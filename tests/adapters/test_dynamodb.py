@@ -12,7 +12,7 @@ from moto import mock_aws
 
 from holdfast.adapters import table
 from holdfast.adapters.dynamodb import DynamoLedger
-from holdfast.adapters.outbox import DynamoOutbox
+from holdfast.adapters.outbox import DynamoOutbox, DynamoOutboxes
 from holdfast.adapters.reports import DynamoReports
 from holdfast.errors import Conflict, Denied, InvalidDocument, NotFound, Throttled, Unavailable
 from holdfast.interruption.event import Kind
@@ -25,6 +25,7 @@ from tests.fakes import Clock
 
 TABLE = "holdfast-ledger"
 MINUTE = timedelta(minutes=1)
+LATER = NOW + timedelta(hours=3)
 PK = f"I#{KEY.account}#{KEY.region}#{KEY.instance_id}"
 
 
@@ -159,16 +160,16 @@ def test_a_crash_between_rejection_and_alert_loses_no_alert(
 ) -> None:
     with failing(client, "put_item", "InternalServerError"), pytest.raises(Unavailable):
         ledger.put_rejection(REJECTION, day=WARNED, message_id="m-1", alert=ALERT)
-    assert outbox.pending([ALERT.id], limit=5) == ()
+    assert outbox.pending([ALERT.id], now=LATER, limit=5) == ()
     assert not ledger.put_rejection(REJECTION, day=WARNED, message_id="m-1", alert=ALERT)
-    assert outbox.pending([ALERT.id], limit=5) == (ALERT,)
+    assert outbox.pending([ALERT.id], now=LATER, limit=5) == (ALERT,)
 
 
 def test_a_told_alert_is_not_put_again_by_a_redelivered_body(ledger: DynamoLedger, outbox: DynamoOutbox) -> None:
     ledger.put_rejection(REJECTION, day=WARNED, message_id="m-1", alert=ALERT)
-    outbox.mark_told(ALERT.id, now=NOW)
+    outbox.mark_told([ALERT.id], now=NOW)
     ledger.put_rejection(REJECTION, day=WARNED, message_id="m-1", alert=ALERT)
-    assert outbox.pending([ALERT.id], limit=5) == ()
+    assert outbox.pending([ALERT.id], now=LATER, limit=5) == ()
 
 
 def test_rejections_are_listed_by_the_day_of_their_message(client: Any, ledger: DynamoLedger) -> None:
@@ -257,7 +258,7 @@ def test_an_instance_with_more_cycles_than_a_transaction_takes_is_saved_whole(
     history = ledger.history(KEY)
     assert history.records == tuple(many)
     assert history.watch == Watch(KEY, 4, None, told=("told",))
-    assert outbox.pending([ALERT.id], limit=5) == (ALERT,)
+    assert outbox.pending([ALERT.id], now=LATER, limit=5) == (ALERT,)
     with pytest.raises(Conflict):
         ledger.save(watch, many, [], obsolete=[])
 
@@ -402,9 +403,9 @@ def put_alerts(client: Any, *ids: str) -> None:
 
 def test_named_alerts_come_first_then_the_others_each_oldest_first(client: Any, outbox: DynamoOutbox) -> None:
     put_alerts(client, "a", "b", "c", "d")
-    assert [alert.id for alert in outbox.pending(["d", "c"], limit=9)] == ["c", "d", "a", "b"]
-    assert [alert.id for alert in outbox.pending(["d", "c", "d"], limit=3)] == ["c", "d", "a"]
-    assert [alert.id for alert in outbox.pending([], limit=2)] == ["a", "b"]
+    assert [alert.id for alert in outbox.pending(["d", "c"], now=LATER, limit=9)] == ["c", "d", "a", "b"]
+    assert [alert.id for alert in outbox.pending(["d", "c", "d"], now=LATER, limit=3)] == ["c", "d", "a"]
+    assert [alert.id for alert in outbox.pending([], now=LATER, limit=2)] == ["a", "b"]
 
 
 def test_an_alert_marked_as_told_is_gone_even_while_the_index_still_shows_it(client: Any, outbox: DynamoOutbox) -> None:
@@ -415,10 +416,10 @@ def test_an_alert_marked_as_told_is_gone_even_while_the_index_still_shows_it(cli
         KeyConditionExpression="gsi2pk = :pk",
         ExpressionAttributeValues={":pk": {"S": "OPEN#alerts#slack"}},
     )
-    outbox.mark_told("a", now=NOW)
-    outbox.mark_told("a", now=NOW + MINUTE)
+    outbox.mark_told(["a"], now=NOW)
+    outbox.mark_told(["a"], now=NOW + MINUTE)
     with mock.patch.object(client, "query", return_value=stale):
-        assert [alert.id for alert in outbox.pending([], limit=9)] == ["b"]
+        assert [alert.id for alert in outbox.pending([], now=LATER, limit=9)] == ["b"]
     told = next(row for row in rows(client) if row["sk"] == {"S": "a"})
     assert told["told_at"] == {"S": "2026-09-01T04:12:30.123456Z"}
     assert "gsi2pk" not in told
@@ -427,8 +428,8 @@ def test_an_alert_marked_as_told_is_gone_even_while_the_index_still_shows_it(cli
 def test_more_alerts_than_one_read_takes_are_all_found(client: Any, outbox: DynamoOutbox) -> None:
     ids = [f"{number:03}" for number in range(120)]
     put_alerts(client, *ids)
-    assert [alert.id for alert in outbox.pending([], limit=500)] == ids
-    assert [alert.id for alert in outbox.pending(ids, limit=500)] == ids
+    assert [alert.id for alert in outbox.pending([], now=LATER, limit=500)] == ids
+    assert [alert.id for alert in outbox.pending(ids, now=LATER, limit=500)] == ids
 
 
 def test_keys_left_unread_are_read_again_and_never_taken_for_told(client: Any, outbox: DynamoOutbox) -> None:
@@ -441,41 +442,96 @@ def test_keys_left_unread_are_read_again_and_never_taken_for_told(client: Any, o
         return {**answer, "UnprocessedKeys": {TABLE: {"Keys": keys[1:]}} if keys[1:] else {}}
 
     with mock.patch.object(client, "batch_get_item", side_effect=one_at_a_time):
-        assert [alert.id for alert in outbox.pending([], limit=9)] == ["a", "b"]
+        assert [alert.id for alert in outbox.pending([], now=LATER, limit=9)] == ["a", "b"]
 
     def nothing(**arguments: Any) -> Any:
         return {"Responses": {}, "UnprocessedKeys": arguments["RequestItems"]}
 
     with mock.patch.object(client, "batch_get_item", side_effect=nothing), pytest.raises(Throttled):
-        outbox.pending([], limit=9)
+        outbox.pending([], now=LATER, limit=9)
 
 
 def test_marking_an_alert_that_expired_brings_no_row_back(client: Any, outbox: DynamoOutbox) -> None:
-    outbox.mark_told("gone", now=NOW)
+    outbox.mark_told(["gone"], now=NOW)
     assert rows(client) == []
 
 
 def test_the_oldest_waiting_alert_has_the_time_it_was_put(client: Any, outbox: DynamoOutbox) -> None:
-    assert outbox.oldest() is None
+    assert outbox.oldest(now=LATER) is None
     put_alerts(client, "a", "b")
-    assert outbox.oldest() == NOW
-    outbox.mark_told("a", now=NOW)
-    assert outbox.oldest() == NOW + MINUTE
+    assert outbox.oldest(now=LATER) == NOW
+    outbox.mark_told(["a"], now=NOW)
+    assert outbox.oldest(now=LATER) == NOW + MINUTE
 
 
 def test_destinations_do_not_see_each_others_alerts(client: Any) -> None:
     put_alerts(client, "a")
     other = DynamoOutbox(client, TABLE, destination="pager")
-    assert other.oldest() is None
-    assert other.pending(["a"], limit=5) == ()
+    assert other.oldest(now=LATER) is None
+    assert other.pending(["a"], now=LATER, limit=5) == ()
+
+
+def test_an_alert_is_put_into_the_outbox_of_each_of_its_destinations(client: Any, ledger: DynamoLedger) -> None:
+    both = DynamoLedger(client, TABLE, clock=lambda: NOW, destinations=lambda alert: ("slack/a", "sns"))
+    both.put_rejection(REJECTION, day=WARNED, message_id="m-1", alert=ALERT)
+    both.open_watch(KEY, NOW)
+    watch = both.history(KEY).watch
+    assert watch is not None
+    both.save(watch, [], [samples.alert("second")], obsolete=[])
+
+    for destination in ("slack/a", "sns"):
+        outbox = DynamoOutbox(client, TABLE, destination=destination)
+        assert {alert.id for alert in outbox.pending([], now=LATER, limit=5)} == {ALERT.id, "second"}
+        outbox.mark_told([ALERT.id, "second"], now=NOW)
+    assert DynamoOutboxes(client, TABLE, ("slack", "slack/a", "sns")).oldest(now=LATER) is None
+
+
+def test_the_oldest_of_several_destinations_is_that_of_any(client: Any) -> None:
+    for minutes, destination in enumerate(("sns", "slack")):
+        moment = NOW - minutes * MINUTE
+        made = DynamoLedger(
+            client, TABLE, clock=lambda moment=moment: moment, destinations=lambda _, to=destination: (to,)
+        )
+        made.put_rejection(REJECTION, day=WARNED, message_id="m", alert=ALERT)
+
+    assert DynamoOutboxes(client, TABLE, ("sns", "slack")).oldest(now=LATER) == NOW - MINUTE
+    assert DynamoOutboxes(client, TABLE, ("sns",)).oldest(now=LATER) == NOW
+    assert DynamoOutboxes(client, TABLE, ()).oldest(now=LATER) is None
+
+
+def test_an_alert_of_a_clock_ahead_of_ours_is_told_when_it_is_named(client: Any, outbox: DynamoOutbox) -> None:
+    put_alerts(client, "a")
+
+    assert [alert.id for alert in outbox.pending(["a"], now=NOW - MINUTE, limit=5)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [("TransactionConflict", Conflict), ("ThrottlingError", Throttled), ("ValidationError", Unavailable)],
+)
+def test_a_cancelled_marking_is_loud(client: Any, outbox: DynamoOutbox, code: str, error: type[Exception]) -> None:
+    cancelled = ClientError(
+        {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": [{"Code": code}]},  # type: ignore[typeddict-unknown-key]
+        "TransactWriteItems",
+    )
+    with mock.patch.object(client, "transact_write_items", side_effect=cancelled), pytest.raises(error):
+        outbox.mark_told(["a"], now=NOW)
+
+
+def test_a_hundred_alerts_are_marked_by_one_call(client: Any, outbox: DynamoOutbox) -> None:
+    ids = [f"{number:03}" for number in range(250)]
+    with mock.patch.object(client, "transact_write_items") as transact:
+        outbox.mark_told(ids, now=NOW)
+
+    assert [len(call.kwargs["TransactItems"]) for call in transact.call_args_list] == [100, 100, 50]
 
 
 def test_an_alert_id_too_long_for_a_key_is_told_like_any_other(client: Any, outbox: DynamoOutbox) -> None:
     alert_id = "case/" + "\N{SNOWMAN}" * 500
     put_alerts(client, alert_id)
-    assert [alert.id for alert in outbox.pending([alert_id], limit=5)] == [alert_id]
-    outbox.mark_told(alert_id, now=NOW)
-    assert outbox.pending([alert_id], limit=5) == ()
+    assert [alert.id for alert in outbox.pending([alert_id], now=LATER, limit=5)] == [alert_id]
+    outbox.mark_told([alert_id], now=NOW)
+    assert outbox.pending([alert_id], now=LATER, limit=5) == ()
 
 
 # The lease

@@ -212,7 +212,15 @@ def test_sweeper_says_what_it_found(made: dict[str, str], aws_url: str) -> None:
 def test_notifier_keeps_what_a_silent_slack_does_not_take(made: dict[str, str], aws_url: str) -> None:
     ingest = IngestSettings(**place(made), look_queues=made["looks"])
     run("interruption_ingest", ingest, sqs_event("efgh"), made, aws_url)
-    notifier = NotifierSettings(**place(made), webhook_secret="webhook", digest_window="60")
+    notifier = NotifierSettings(
+        **place(made),
+        webhooks='{"slack":"webhook"}',
+        topic="none",
+        digest_window="60",
+        quiet_hours="22:00-07:00 Europe/Berlin",
+        runbook_url="none",
+        dashboard_url="none",
+    )
 
     assert run("alert_notifier", notifier, sqs_event("{}"), made, aws_url) == ("response", {"batchItemFailures": []})
     (key,) = [row.split(" ", 1)[1] for row in rows(aws_url) if row.startswith("X#slack ")]

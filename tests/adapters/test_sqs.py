@@ -13,7 +13,7 @@ from moto import mock_aws
 from holdfast.adapters.sqs import QueueNames, SqsLooks, SqsQueues, SqsWakeups, parse_look, parse_wakeup
 from holdfast.errors import Denied, InvalidDocument, Throttled, Unavailable
 from holdfast.interruption.observation import Answer, QueueView
-from holdfast.ports import InstanceKey, Look
+from holdfast.ports import InstanceKey, Look, Wakeup
 from tests.adapters import samples
 from tests.adapters.samples import KEY, NOW
 
@@ -123,7 +123,14 @@ def test_a_wakeup_names_its_alerts(client: Any) -> None:
     url = queue(client, "alerts")
     SqsWakeups(client, url).wake(["a", "b#c"])
     (body,) = received(client, url)
-    assert parse_wakeup(body) == ("a", "b#c")
+    assert parse_wakeup(body) == Wakeup(("a", "b#c"))
+
+
+def test_a_wakeup_may_be_for_one_destination(client: Any) -> None:
+    url = queue(client, "alerts")
+    SqsWakeups(client, url, destination="slack/a").wake([])
+    (body,) = received(client, url)
+    assert parse_wakeup(body) == Wakeup((), "slack/a")
 
 
 def test_a_wakeup_waits_as_long_as_asked_and_names_no_more_than_fits(client: Any) -> None:
@@ -134,7 +141,9 @@ def test_a_wakeup_waits_as_long_as_asked_and_names_no_more_than_fits(client: Any
     assert len(json.loads(send.call_args_list[0].kwargs["MessageBody"])["alerts"]) == 100
 
 
-@pytest.mark.parametrize("body", ["", "{}", "[]", "1", '{"alerts":"a"}', '{"alerts":[1]}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "body", ["", "{}", "[]", "1", '{"alerts":"a"}', '{"alerts":[1]}', '{"alerts":[],"destination":1}', "[" * 100_000]
+)
 def test_a_message_that_is_no_wakeup_is_refused(body: str) -> None:
     with pytest.raises(InvalidDocument, match="no wake-up"):
         parse_wakeup(body)

@@ -70,7 +70,18 @@ WIDE: dict[str, Any] = {
         },
     ],
     "audit": {"includeTerminateCalls": True, "archiveRetentionDays": 7, "maxConcurrency": 20},
-    "alerts": {"slack": {"webhookSecretName": "team/webhook"}},
+    "alerts": {
+        "slack": {
+            "webhookSecretName": "team/webhook",
+            "channels": [
+                {"webhookSecretName": "team/oncall", "severities": ["page"]},
+                {"webhookSecretName": "team/gov", "severities": ["page", "warning"], "clusters": ["gov"]},
+            ],
+        },
+        "sns": {"severities": ["page"]},
+        "quietHours": {"from": "22:00", "to": "07:00", "timezone": "Europe/Berlin"},
+        "runbookUrl": "https://git.example/runbook.md",
+    },
     "tags": {"team": "platform"},
     "permissionsBoundary": "platform-boundary",
     "architecture": "x86_64",

@@ -110,6 +110,12 @@ assert "aiohttp" not in sys.modules
     assert done.stderr == ""
 
 
+def test_the_layer_has_the_time_zones_itself(host_layer: Path) -> None:
+    program = "import zoneinfo; zoneinfo.reset_tzpath(to=()); zoneinfo.ZoneInfo('Europe/Berlin')"
+
+    assert run_from_layers(program, host_layer).stderr == ""
+
+
 def kept_services() -> set[str]:
     rules = bundling.read_prune_list((bundling.DEPENDENCIES / "prune.txt").read_text())
     return {rule.glob.rsplit("/", 1)[1] for rule in rules if rule.keep and "botocore/data/" in rule.glob}

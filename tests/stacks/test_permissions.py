@@ -2,28 +2,43 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from holdfast.adapters.actions import actions_of, declarations
-from holdfast.runtime import wiring, wiring_kubernetes, wiring_slack
+from holdfast.adapters.outbox import DynamoOutbox
+from holdfast.adapters.slack import SlackMessenger
+from holdfast.adapters.sns import SnsMessenger
+from holdfast.adapters.sqs import SqsWakeups
+from holdfast.runtime import wiring, wiring_kubernetes
+from holdfast.runtime.config import HoldfastConfig
 from stacks import permissions_page
 from stacks.statement import Statement, policy_json
-from tests.stacks.templates import ACCOUNT, ROOT, Assembly, of_type, one
+from tests.stacks.templates import ACCOUNT, ROOT, SILENT, Assembly, of_type, one
 
 PACKAGE = ROOT / "layers" / "holdfast" / "python" / "holdfast"
+
+
+class Destination:
+    """What stands behind a destination of alerts where both kinds are configured (runtime.wiring_slack)."""
+
+    outbox: DynamoOutbox
+    messenger: SlackMessenger | SnsMessenger
+    wakeups: SqsWakeups
+
 
 # Function → what it works with, and the modules that call it.
 FUNCTIONS: dict[str, tuple[type, tuple[str, ...]]] = {
     "AuditIngest": (wiring.Ingest, ("interruption/ingest.py", "interruption/look.py")),
     "AuditJudge": (wiring_kubernetes.Judge, ("interruption/audit.py", "interruption/look.py")),
     "AuditSweeper": (wiring.Sweeper, ("interruption/sweep.py",)),
-    "AlertsNotifier": (wiring_slack.Notifier, ("alerts/deliver.py",)),
+    "AlertsNotifier": (Destination, ("alerts/deliver.py",)),
 }
-# What Lambda itself does with a function's role: log, poll the function's queue, reach into a VPC, keep failed runs.
+# What Lambda itself does with a function's role: log, poll the function's queue, reach into a VPC, keep failed runs;
+# and SNS, which encrypts what a role publishes in that role's name.
 BY_LAMBDA = {
     "AllowLambda",
     "WriteOwnLog",
@@ -33,6 +48,7 @@ BY_LAMBDA = {
     "LambdaNetworkInterfaces",
     "DenyOwnNetworkInterfaces",
     "PutFailedSweepsAside",
+    "EncryptForTopic",
 }
 # The statements that may name every resource, since their actions take none; and the keys' own `*`, which is the key.
 EVERY_RESOURCE = {
@@ -111,22 +127,29 @@ def test_only_lambda_takes_our_roles(wide: Assembly):
         assert trust["Principal"] == {"Service": "lambda.amazonaws.com"}, name
 
 
+def adapters_of(parts: type) -> Iterator[tuple[str, type]]:
+    """Name and class of what calls AWS."""
+    for name, hint in get_type_hints(parts).items():
+        yield from ((name, one) for one in get_args(hint) or (hint,) if isinstance(one, type) and declarations(one))
+
+
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_function_may_do_exactly_what_its_adapters_call(function: str, example: Assembly):
-    """Both ways: a missing permission fails in production, one too many is an opening."""
+def test_a_function_may_do_exactly_what_its_adapters_call(function: str, example: Assembly, wide: Assembly):
+    """Both ways: a missing permission fails in production, one too many is an opening.
+
+    The notifier is looked at where Slack and SNS are configured.
+    """
+    made, stack = (wide, f"control-plane-{ACCOUNT}-ap") if function == "AlertsNotifier" else (example, "control-plane")
     parts, modules = FUNCTIONS[function]
     source = "\n".join((PACKAGE / module).read_text() for module in modules)
     needed: set[str] = set()
-    for name, adapter in get_type_hints(parts).items():
+    for name, adapter in adapters_of(parts):
         called = set(re.findall(rf"\b{name}\.(\w+)\(", source))
-        if isinstance(adapter, type) and declarations(adapter) and called & declarations(adapter).keys():
+        if called & declarations(adapter).keys():
             needed |= actions_of(adapter, *(called & declarations(adapter).keys()))
 
     allowed = {
-        action
-        for sid, actions in granted(example, function, "control-plane").items()
-        if sid not in BY_LAMBDA
-        for action in actions
+        action for sid, actions in granted(made, function, stack).items() if sid not in BY_LAMBDA for action in actions
     }
 
     assert allowed == needed
@@ -137,9 +160,8 @@ def test_every_adapter_that_a_function_works_with_is_called_by_it(function: str)
     """So that the comparison of permissions misses no adapter for a renamed parameter."""
     parts, modules = FUNCTIONS[function]
     source = "\n".join((PACKAGE / module).read_text() for module in modules)
-    for name, adapter in get_type_hints(parts).items():
-        if isinstance(adapter, type) and declarations(adapter):
-            assert set(re.findall(rf"\b{name}\.(\w+)\(", source)) & declarations(adapter).keys(), name
+    for name, adapter in adapters_of(parts):
+        assert set(re.findall(rf"\b{name}\.(\w+)\(", source)) & declarations(adapter).keys(), name
 
 
 def test_lambda_reads_each_functions_own_queue_only(wide: Assembly):
@@ -211,8 +233,41 @@ def test_the_notifier_alone_reads_a_secret_and_only_the_webhooks(wide: Assembly)
 
     assert all("AlertsNotifier" in where for where, _ in readers)
     assert [item["Resource"] for _, item in readers if "ap-southeast-1" in json.dumps(item["Resource"])] == [
-        f"arn:aws:secretsmanager:ap-southeast-1:{ACCOUNT}:secret:team/webhook-??????"
+        [f"arn:aws:secretsmanager:ap-southeast-1:{ACCOUNT}:secret:team/{name}-??????" for name in ("oncall", "webhook")]
     ]
+
+
+def test_a_channel_for_some_clusters_is_known_only_where_they_are(wide: Assembly):
+    """Its secret may be read, and has to exist, in the account and region of its clusters alone."""
+    readers = {where: json.dumps(item) for where, item in roles(wide) if "team/gov" in json.dumps(item)}
+
+    assert len(readers) == 1
+    assert all("us-gov-west-1" in where for where in readers)
+
+
+def test_the_notifier_publishes_to_the_alarm_topic_with_its_key_and_to_no_other(wide: Assembly):
+    for where, item in roles(wide):
+        if item["Sid"] == "PublishAlerts":
+            assert (item["Action"], "AlertsNotifier" in where) == ("sns:Publish", True)
+            assert "AlarmsTopic" in json.dumps(item["Resource"]), where
+        if item["Sid"] == "EncryptForTopic":
+            assert item["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
+            assert "AlarmsKey" in json.dumps(item["Resource"]), where
+    assert sum(item["Sid"] in {"PublishAlerts", "EncryptForTopic"} for _, item in roles(wide)) == 2 * len(
+        wide.config.environments
+    )
+
+
+def test_an_own_topic_is_published_to_with_the_key_it_is_said_to_have(synthesize: Callable[[HoldfastConfig], Assembly]):
+    topic = f"arn:aws:sns:eu-west-1:{ACCOUNT}:oncall"
+    key = f"arn:aws:kms:eu-west-1:{ACCOUNT}:key/0fa6e000-0000-4000-8000-000000000000"
+    alerts = {"sns": {"topicArn": topic, "keyArn": key}}
+    found = {
+        item["Sid"]: item for _, item in roles(synthesize(HoldfastConfig.read(json.dumps(SILENT | {"alerts": alerts}))))
+    }
+
+    assert (found["PublishAlerts"]["Resource"], found["EncryptForTopic"]["Resource"]) == (topic, key)
+    assert "ReadWebhook" not in found
 
 
 def test_a_functions_own_code_may_not_touch_network_interfaces(wide: Assembly):

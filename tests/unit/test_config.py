@@ -626,6 +626,75 @@ def test_a_secrets_arn_is_refused_with_its_name():
     assert found["alerts.slack.webhookSecretName"].suggestion == "team/slack"
 
 
+# Where alerts go, and when.
+
+CHANNEL = {"webhookSecretName": "team/oncall", "severities": ["page"]}
+TOPIC = "arn:aws:sns:ap-southeast-1:111122223333:oncall"
+
+
+def alerts(**more):
+    return {"slack": {"webhookSecretName": "team/slack"}, **more}
+
+
+def test_all_of_alerts_comes_back_from_what_the_functions_are_given():
+    config = accept(
+        alerts=alerts(
+            slack={"webhookSecretName": "team/slack", "channels": [CHANNEL]},
+            sns={"topicArn": TOPIC, "keyArn": KEY, "severities": ["page"]},
+            quietHours={"from": "22:00", "to": "07:00", "timezone": "Europe/Berlin"},
+            runbookUrl="https://git.example/runbook.md?plain=1",
+        )
+    )
+
+    assert HoldfastConfig.read(to_resolved_json(config)).alerts == config.alerts
+    assert config.alerts.slack.channels[0].severities == ("page",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "message"),
+    [
+        (
+            {"slack": {"webhookSecretName": "s", "channels": [{**CHANNEL, "clusters": ["typo"]}]}},
+            "slack.channels[0].clusters[0]",
+            "must be a cluster of this file. Here are: orders",
+        ),
+        (
+            {"slack": {"webhookSecretName": "s", "channels": [{**CHANNEL, "severities": ["page", "page"]}]}},
+            "slack.channels[0].severities",
+            "must name each one once",
+        ),
+        ({"slack": {"webhookSecretName": "s", "channels": [CHANNEL] * 7}}, "slack.channels", "6"),
+        ({"sns": {"topicArn": f"{TOPIC}.fifo"}}, "sns.topicArn", "must be a standard topic"),
+        ({"sns": {"topicArn": TOPIC.replace("aws:", "aws-cn:")}}, "sns.topicArn", "of the clusters' partition, aws"),
+        ({"sns": {"keyArn": KEY}}, "sns.keyArn", "goes with topicArn"),
+        (
+            {"sns": {"topicArn": TOPIC, "keyArn": KEY.replace("ap-southeast-1", "eu-west-1")}},
+            "sns.keyArn",
+            "must be a key of the topic's region, ap-southeast-1",
+        ),
+        ({"sns": {"topicArn": TOPIC, "keyArn": "alias/mine"}}, "sns.keyArn", "not an alias"),
+        ({"quietHours": {"from": "22:00", "to": "22:00"}}, "quietHours.to", "must be another time than from"),
+        ({"quietHours": {"from": "24:00", "to": "07:00"}}, "quietHours.from", "must be a time of day"),
+        ({"quietHours": {"from": "22:00", "to": "07:00", "timezone": "Europe/Berln"}}, "quietHours.timezone", "IANA"),
+        ({"quietHours": {"from": "22:00", "to": "07:00", "timezone": "../etc"}}, "quietHours.timezone", "IANA"),
+        ({"runbookUrl": "http://git.example/runbook.md"}, "runbookUrl", "must be an https URL"),
+        ({"runbookUrl": "https://git.example/runbook.md#missed"}, "runbookUrl", "without a fragment"),
+        ({"runbookUrl": "https://git.example/a|b>"}, "runbookUrl", "must be an https URL"),
+        ({"runbookUrl": "https://git.example/" + "x" * 300}, "runbookUrl", "300 characters at most"),
+    ],
+)
+def test_what_would_tell_nobody_or_the_wrong_ones_is_refused(changes, path, message):
+    found = refuse(alerts=alerts(**changes))
+    assert list(found) == [f"alerts.{path}"]
+    assert message in found[f"alerts.{path}"].message
+
+
+def test_a_time_that_yaml_read_as_a_number_is_offered_in_quotes():
+    """YAML 1.1 reads 22:00 as 22 * 60."""
+    found = refuse(alerts=alerts(quietHours={"from": 1320, "to": "07:00"}))
+    assert found["alerts.quietHours.from"].suggestion == '"22:00"'
+
+
 # The report.
 
 BAD = """\

@@ -2,16 +2,19 @@
 
 import json
 from dataclasses import fields
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 import pytest
 from aws_lambda_powertools import Logger
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.adapters.slack import SlackMessenger
+from holdfast.adapters.sns import SnsMessenger
+from holdfast.alerts.forms import MailForm, SlackForm
 from holdfast.errors import SettingsError, Unavailable
 from holdfast.interruption.event import Home
-from holdfast.runtime import batch, parallel, settings
+from holdfast.runtime import batch, names, parallel, settings, wiring_slack
 from holdfast.runtime.config import HoldfastConfig
 from holdfast.runtime.observability import redact
 from holdfast.runtime.scope import scope_of
@@ -51,6 +54,79 @@ def test_seconds_are_whole_numbers():
     assert settings.parse_seconds("60", "digest_window") == timedelta(minutes=1)
     with pytest.raises(SettingsError, match="HOLDFAST_DIGEST_WINDOW must be whole seconds"):
         settings.parse_seconds("1m", "digest_window")
+
+
+def test_webhooks_are_a_map_of_destinations_and_may_be_none():
+    assert settings.parse_webhooks('{"slack": "team/slack"}') == {"slack": "team/slack"}
+    assert settings.parse_webhooks("{}") == {}
+    with pytest.raises(SettingsError, match="HOLDFAST_WEBHOOKS"):
+        settings.parse_webhooks('["team/slack"]')
+
+
+def test_a_setting_may_say_that_there_is_no_such_thing():
+    assert (settings.optional("none"), settings.optional("x")) == (None, "x")
+
+
+def notifier_settings(**changes: str) -> settings.NotifierSettings:
+    values = {
+        "account": "111122223333",
+        "region": "eu-central-1",
+        "table": "t",
+        "wakeup_queue": "https://sqs/1/alerts",
+        "webhooks": '{"slack": "team", "slack/oncall": "oncall"}',
+        "topic": "arn:aws:sns:eu-west-1:111122223333:oncall",
+        "digest_window": "60",
+        "quiet_hours": "22:00-07:00 Europe/Berlin",
+        "runbook_url": "none",
+        "dashboard_url": "https://console/d",
+    }
+    return settings.NotifierSettings(**values | changes)
+
+
+def test_the_notifier_has_a_messenger_for_each_channel_and_for_the_topic(monkeypatch: pytest.MonkeyPatch):
+    for name, value in notifier_settings().to_env().items():
+        monkeypatch.setenv(name, value)
+    wiring_slack.notifier.cache_clear()
+    needs = wiring_slack.notifier()
+    wiring_slack.notifier.cache_clear()
+
+    assert [(one.name, type(one.messenger), type(one.form)) for one in needs.destinations] == [
+        ("slack", SlackMessenger, SlackForm),
+        ("slack/oncall", SlackMessenger, SlackForm),
+        ("sns", SnsMessenger, MailForm),
+    ]
+    assert needs.pace.quiet is not None
+    assert (needs.pace.quiet.start, needs.pace.quiet.end) == (time(22), time(7))
+
+
+def test_the_notifier_tells_nobody_it_has_no_settings_for(monkeypatch: pytest.MonkeyPatch):
+    for name, value in notifier_settings(webhooks="{}", topic="none", quiet_hours="none").to_env().items():
+        monkeypatch.setenv(name, value)
+    wiring_slack.notifier.cache_clear()
+    needs = wiring_slack.notifier()
+    wiring_slack.notifier.cache_clear()
+
+    assert (needs.destinations, needs.pace.quiet) == ((), None)
+
+
+@pytest.mark.parametrize("text", ["22:00", "22:00-07:00", "22-7 Nowhere/At_All", "a-b UTC"])
+def test_quiet_hours_that_nobody_wrote_at_synth_are_refused(text: str):
+    with pytest.raises(SettingsError, match="HOLDFAST_QUIET_HOURS must be like"):
+        wiring_slack.parse_quiet_hours(text)
+
+
+@pytest.mark.parametrize(
+    ("partition", "region", "console"),
+    [
+        ("aws", "eu-central-1", "console.aws.amazon.com"),
+        ("aws-cn", "cn-north-1", "console.amazonaws.cn"),
+        ("aws-us-gov", "us-gov-west-1", "console.amazonaws-us-gov.com"),
+    ],
+)
+def test_the_dashboard_is_in_the_partitions_own_console(partition: str, region: str, console: str):
+    assert names.dashboard_url(partition, region, "holdfast-x") == (
+        f"https://{console}/cloudwatch/home?region={region}#dashboards/dashboard/holdfast-x"
+    )
 
 
 RECORD = {

@@ -1,11 +1,24 @@
 """Telling the outbox: one at a time, in order, never losing an alert, and never being held up by one."""
 
-from datetime import timedelta
+from datetime import UTC, time, timedelta
 
 import pytest
 
 from holdfast.alerts.alert import Severity
-from holdfast.alerts.deliver import LEASE, MAX_ALERTS, RETRY_AFTER, WINDOW, DeliverResult, deliver
+from holdfast.alerts.deliver import (
+    LEASE,
+    MAX_ALERTS,
+    RETRY_AFTER,
+    WINDOW,
+    DeliverResult,
+    Destination,
+    Pace,
+    Run,
+    deliver,
+)
+from holdfast.alerts.forms import SlackForm
+from holdfast.alerts.links import Links
+from holdfast.alerts.quiet import QuietHours
 from holdfast.errors import Unavailable
 from holdfast.ports import Delivery, DeliveryStatus, Lease
 from tests.builders import W, alert
@@ -22,6 +35,7 @@ class Desk:
         self.messenger = FakeMessenger(self.faults)
         self.wakeups = FakeWakeups(self.clock, self.faults)
         self.pauses: list[timedelta] = []
+        self.quiet: QuietHours | None = None
         for name in ids:
             self.shelf.put(alert(name), self.clock())
             self.clock.forward(timedelta(seconds=1))
@@ -31,14 +45,9 @@ class Desk:
     ) -> DeliverResult:
         return deliver(
             ids,
-            owner=owner,
-            clock=self.clock,
-            until=self.clock() + until,
-            outbox=self.outbox,
-            messenger=self.messenger,
-            wakeups=self.wakeups,
-            pause=self.pause,
-            window=window,
+            Destination("slack", self.outbox, self.messenger, SlackForm(Links()), self.wakeups),
+            run=Run(owner, self.clock, self.clock() + until, self.pause),
+            pace=Pace(window, self.quiet),
         )
 
     def pause(self, wait: timedelta) -> None:
@@ -109,7 +118,7 @@ def test_who_finds_another_at_work_asks_to_be_woken_when_the_lease_ends():
 
 
 def test_a_full_load_is_told_in_several_turns():
-    desk = Desk(*(f"{number:03}" for number in range(MAX_ALERTS + 5)))
+    desk = Desk(*(f"{number:04}" for number in range(MAX_ALERTS + 5)))
     first = desk.deliver(window=WINDOW)
 
     assert (len(first.told), first.problem) == (MAX_ALERTS, None)
@@ -143,7 +152,7 @@ def test_karpenter_5667_what_comes_within_a_minute_is_gathered_for_the_next_mess
 
     assert len(desk.deliver(window=WINDOW).told) == 50
     assert len(desk.messenger.posted) == 2
-    assert desk.outbox.oldest() is None
+    assert desk.outbox.oldest(now=desk.clock()) is None
 
 
 def test_a_digest_that_is_refused_is_told_as_plain_text():
@@ -156,7 +165,7 @@ def test_a_digest_that_is_refused_is_told_as_plain_text():
 
 def test_the_function_stops_before_its_time_is_over_and_asks_to_go_on():
     desk = Desk("a", "b", "c")
-    result = desk.deliver(until=timedelta(seconds=9))
+    result = desk.deliver(until=timedelta(seconds=13))
 
     assert (result.told, result.waiting) == (("a", "b"), 1)
     assert desk.wakeups.sent == [((), timedelta(seconds=1))]
@@ -184,7 +193,7 @@ def test_a_full_webhook_is_left_alone_for_as_long_as_it_asks(retry_after: float 
     desk.messenger.outcomes.extend([OK, Delivery(DeliveryStatus.RETRY, "429", retry_after)])
     result = desk.deliver()
 
-    assert result == DeliverResult(("a",), 1, "429")
+    assert result == DeliverResult(("a",), 1, "slack: 429")
     assert desk.wakeups.sent == [((), wait)]
     desk.clock.forward(wait - timedelta(seconds=0.5))
     assert desk.deliver("b").told == ()
@@ -203,7 +212,7 @@ def test_nth_534_a_webhook_that_times_out_twice_is_told_once_afterwards():
 
     assert desk.deliver().told == ("a",)
     assert desk.posted() == ["a"]
-    assert desk.outbox.oldest() is None
+    assert desk.outbox.oldest(now=desk.clock()) is None
 
 
 @pytest.mark.report("sourcegraph/sourcegraph#49979")
@@ -222,7 +231,7 @@ def test_one_alert_that_nobody_takes_holds_up_no_other():
     result = desk.deliver()
 
     assert (result.told, result.waiting, result.undeliverable) == (("b", "c"), 1, True)
-    assert result.problem == "a was refused, as plain text too: no_text"
+    assert result.problem == "slack: a was refused, as plain text too: no_text"
     assert desk.wakeups.sent == []  # the sweeper asks again; a wake-up now would spin
 
 
@@ -231,7 +240,7 @@ def test_a_webhook_that_is_gone_keeps_everything_waiting_and_says_so():
     desk = Desk("a", "b")
     desk.messenger.outcomes.append(Delivery(DeliveryStatus.REVOKED, "no_service"))
 
-    assert desk.deliver() == DeliverResult((), 2, "no_service", undeliverable=True)
+    assert desk.deliver() == DeliverResult((), 2, "slack: no_service", undeliverable=True)
     assert desk.wakeups.sent == [((), RETRY_AFTER)]
 
 
@@ -260,7 +269,7 @@ def test_killed_at_any_call_no_alert_is_lost_and_told_twice_only_between_post_an
     desk.clock.forward(LEASE)
     desk.deliver()
 
-    assert desk.outbox.oldest() is None
+    assert desk.outbox.oldest(now=desk.clock()) is None
     told = desk.posted()
     assert sorted(set(told)) == ["a", "b"]
     between = (CALLS[call], moment) in {("post", "kill_after"), ("mark_told", "kill_before")}
@@ -269,7 +278,7 @@ def test_killed_at_any_call_no_alert_is_lost_and_told_twice_only_between_post_an
 
 
 @pytest.mark.parametrize("moment", ["kill_before", "kill_after"])
-@pytest.mark.parametrize("call", range(len(["acquire", "pending", "post", *["mark_told"] * 4, "release"])))
+@pytest.mark.parametrize("call", range(len(["acquire", "pending", "post", "mark_told", "release"])))
 def test_a_digest_killed_at_any_call_loses_no_alert(call: int, moment: str):
     """What was marked is told; what was not is told again, in what is left of the digest."""
     desk = Desk("a", "b", "c", "d")
@@ -280,7 +289,7 @@ def test_a_digest_killed_at_any_call_loses_no_alert(call: int, moment: str):
     desk.clock.forward(LEASE)
     desk.deliver()
 
-    assert desk.outbox.oldest() is None
+    assert desk.outbox.oldest(now=desk.clock()) is None
     assert sorted(desk.shelf.told) == ["a", "b", "c", "d"]
 
 
@@ -289,3 +298,69 @@ def test_the_calls_are_those_that_the_test_above_counts():
     desk.deliver()
 
     assert desk.faults.calls == CALLS
+
+
+EVENING = W - timedelta(hours=4, minutes=10)  # midnight UTC
+NIGHT = QuietHours(time(23), time(6), UTC)
+
+
+def test_in_quiet_hours_what_is_good_to_know_waits_for_the_morning_and_is_one_digest():
+    desk = Desk()
+    desk.quiet = NIGHT
+    desk.clock.now = EVENING
+    for number in range(4):
+        desk.shelf.put(alert(f"info-{number}", severity=Severity.INFO), desk.clock())
+
+    assert desk.deliver() == DeliverResult((), 0)
+    assert desk.outbox.oldest(now=desk.clock()) is None  # so that no alarm about waiting alerts fires
+    assert desk.wakeups.sent == []  # the sweeper wakes the notifier when they are due
+    morning = EVENING + timedelta(hours=6)
+    assert desk.outbox.oldest(now=morning) == morning
+    desk.clock.now = morning
+    assert len(desk.deliver().told) == 4
+    assert len(desk.messenger.posted) == 1
+
+
+@pytest.mark.parametrize("severity", [Severity.PAGE, Severity.WARNING])
+def test_what_is_urgent_is_told_at_night_past_any_number_that_waits(severity: Severity):
+    desk = Desk()
+    desk.quiet = NIGHT
+    desk.clock.now = EVENING
+    for number in range(MAX_ALERTS + 1):
+        desk.shelf.put(alert(f"info-{number:04}", severity=Severity.INFO), desk.clock())
+    desk.clock.forward(timedelta(seconds=1))
+    desk.shelf.put(alert("urgent", severity=severity), desk.clock())
+
+    assert desk.deliver() == DeliverResult((), 1)
+    assert desk.wakeups.sent == [((), timedelta(0))]
+    assert desk.deliver().told == ("urgent",)
+
+
+def test_outside_of_quiet_hours_all_are_told():
+    desk = Desk()
+    desk.quiet = NIGHT
+    desk.shelf.put(alert("info", severity=Severity.INFO), EVENING)
+    desk.clock.now = EVENING + timedelta(hours=6)
+
+    assert desk.deliver().told == ("info",)
+
+
+@pytest.mark.parametrize("moment", ["kill_before", "kill_after"])
+@pytest.mark.parametrize("call", range(len(["acquire", "pending", "put_off", "post", "mark_told", "release"])))
+def test_killed_in_the_night_nothing_that_waits_is_told_or_lost(call: int, moment: str):
+    desk = Desk()
+    desk.quiet = NIGHT
+    desk.clock.now = EVENING
+    desk.shelf.put(alert("info", severity=Severity.INFO), desk.clock())
+    desk.shelf.put(alert("page", severity=Severity.PAGE), desk.clock())
+    setattr(desk.faults, moment, call)
+    with pytest.raises(Killed):
+        desk.deliver()
+    desk.faults.revive()
+    desk.clock.forward(LEASE)
+    desk.deliver()
+
+    assert set(desk.posted()) == {"page"}
+    desk.clock.now = EVENING + timedelta(hours=6)
+    desk.deliver()
+    assert sorted(desk.shelf.told) == ["info", "page"]

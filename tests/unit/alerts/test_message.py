@@ -9,11 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.alerts.alert import Alert, Severity
+from holdfast.alerts.links import Links
 from holdfast.alerts.message import escape, plain_payload, slack_payload
 from tests.builders import alert
 
 ALL_BLOCKS = 13_000
 """Above about 13,200 characters Slack answers msg_blocks_too_long (slackapi/bolt-js#2509)."""
+
+LINKS = Links("https://example.org/runbook", "https://console.example/dashboard")
 
 
 def texts(payload: Any) -> list[str]:
@@ -54,8 +57,9 @@ def test_a_message_says_what_happened_what_it_means_and_what_to_do():
             fields=(("Verdict", "MISSED"), ("NodePool", "orders")),
             runbook="missed",
             source="a/b/c",
+            command="holdfast interruptions show a/b/c",
         ),
-        runbook_url="https://example.org/runbook",
+        LINKS,
     )
 
     assert payload["text"] == "node-1 missed [cluster-a]: It happened."
@@ -64,14 +68,14 @@ def test_a_message_says_what_happened_what_it_means_and_what_to_do():
             "type": "header",
             "text": {"type": "plain_text", "text": ":rotating_light: node-1 missed [cluster-a]", "emoji": True},
         },
-        {"type": "section", "text": {"type": "mrkdwn", "text": "*What happened* It happened."}},
-        {"type": "section", "text": {"type": "mrkdwn", "text": "*What it means* It means."}},
-        {"type": "section", "text": {"type": "mrkdwn", "text": "*What to do* Do it."}},
+        {"type": "section", "text": {"type": "mrkdwn", "text": "*What happened* It happened.", "verbatim": True}},
+        {"type": "section", "text": {"type": "mrkdwn", "text": "*What it means* It means.", "verbatim": True}},
+        {"type": "section", "text": {"type": "mrkdwn", "text": "*What to do* Do it.", "verbatim": True}},
         {
             "type": "section",
             "fields": [
-                {"type": "mrkdwn", "text": "*Verdict*\nMISSED"},
-                {"type": "mrkdwn", "text": "*NodePool*\norders"},
+                {"type": "mrkdwn", "text": "*Verdict*\nMISSED", "verbatim": True},
+                {"type": "mrkdwn", "text": "*NodePool*\norders", "verbatim": True},
             ],
         },
         {
@@ -79,7 +83,9 @@ def test_a_message_says_what_happened_what_it_means_and_what_to_do():
             "elements": [
                 {
                     "type": "mrkdwn",
-                    "text": "2026-09-01T04:10:00Z | <https://example.org/runbook#missed|runbook> | `a/b/c`",
+                    "text": "2026-09-01T04:10:00Z | <https://example.org/runbook#missed|runbook>"
+                    " | <https://console.example/dashboard|dashboard> | `holdfast interruptions show a/b/c`",
+                    "verbatim": True,
                 }
             ],
         },
@@ -104,6 +110,19 @@ def test_without_fields_runbook_or_source_only_the_time_is_below():
 
 def test_without_an_address_the_runbooks_section_is_named():
     assert slack_payload(alert(runbook="missed"))["blocks"][-1]["elements"][0]["text"].endswith("runbook: missed")
+
+
+def test_without_a_command_the_source_is_named():
+    assert slack_payload(alert(source="a/b/c"))["blocks"][-1]["elements"][0]["text"].endswith(" | `a/b/c`")
+
+
+def test_a_bare_url_in_foreign_text_is_not_made_a_link_by_slack():
+    """`verbatim`: Slack leaves URLs and #names in the text alone (Block Kit, text object)."""
+    payload = slack_payload(alert(what="https://evil.example", fields=(("a", "b"),)))
+    objects = [block.get("text") for block in payload["blocks"]]
+    objects += [part for block in payload["blocks"] for part in (*block.get("fields", ()), *block.get("elements", ()))]
+
+    assert all(item["verbatim"] for item in objects if item is not None and item["type"] == "mrkdwn")
 
 
 def test_foreign_text_is_no_link_and_no_mention():
@@ -150,7 +169,7 @@ def test_slackapi_bolt_js_2509_an_alert_with_endless_texts_stays_below_the_limit
         source=long,
     )
 
-    within_limits(slack_payload(whole, runbook_url="https://example.org/runbook"))
+    within_limits(slack_payload(whole, LINKS))
     assert len(plain_payload(whole)["text"]) <= 3000
 
 
@@ -182,7 +201,7 @@ LONG = ANY | st.builds(lambda text, times: text * times, ANY, st.integers(1, 40)
     )
 )
 def test_any_text_at_all_makes_a_message_that_slack_takes(any_alert: Alert):
-    payload = slack_payload(any_alert, runbook_url="https://example.org/runbook")
+    payload = slack_payload(any_alert, LINKS)
     plain = plain_payload(any_alert)
 
     within_limits(payload)

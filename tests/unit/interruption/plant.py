@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from holdfast.alerts.deliver import deliver
+from holdfast.alerts.deliver import Destination, Pace, Run, deliver
+from holdfast.alerts.forms import SlackForm
+from holdfast.alerts.links import Links
 from holdfast.errors import HoldfastError
 from holdfast.interruption.audit import AuditResult, audit
 from holdfast.interruption.case import Scope
@@ -93,16 +95,12 @@ class Plant:
         )
 
     def deliver(self, *ids: str) -> None:
+        owner, until = f"notifier-{len(self.faults.calls)}", self.clock() + timedelta(seconds=40)
         deliver(
             ids,
-            owner=f"notifier-{len(self.faults.calls)}",
-            clock=self.clock,
-            until=self.clock() + timedelta(seconds=40),
-            outbox=self.outbox,
-            messenger=self.messenger,
-            wakeups=self.wakeups,
-            pause=self.clock.forward,
-            window=self.window,
+            Destination("slack", self.outbox, self.messenger, SlackForm(Links()), self.wakeups),
+            run=Run(owner, self.clock, until, self.clock.forward),
+            pace=Pace(self.window),
         )
 
     def sweep(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from holdfast.alerts import deliver
+from holdfast.alerts import forms
 from holdfast.errors import Unavailable
 from tests.builders import KEY, at, message
 from tests.unit.interruption.plant import Plant
@@ -17,7 +17,7 @@ LONG = 3 * 3600
 @pytest.fixture(autouse=True)
 def _alerts_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """How alerts are gathered depends on when they come; whether each is told does not, and is what is counted here."""
-    monkeypatch.setattr(deliver, "SINGLY", 1000)
+    monkeypatch.setattr(forms, "SINGLY", 1000)
 
 
 def a_day() -> Plant:

@@ -51,10 +51,14 @@ def test_an_alert_that_waits_wakes_the_notifier(plant: Plant):
     assert plant.wakeups.sent == [((), timedelta(0))]
 
 
-def test_an_alert_from_a_clock_ahead_of_ours_has_no_negative_age(plant: Plant):
-    plant.ledger.shelf.put(alert(), at(5))
+def test_an_alert_that_was_put_off_is_not_late_and_wakes_nobody_before_its_time(plant: Plant):
+    plant.ledger.shelf.put(alert(), W)
+    plant.ledger.shelf.put_off["alert-1"] = at(3600)
 
-    assert swept(plant, 0).outbox_age == timedelta(0)
+    assert swept(plant, 3599) == SweepResult(0, None, None, ())
+    assert plant.wakeups.sent == []
+    assert swept(plant, 3630).outbox_age == timedelta(seconds=30)
+    assert plant.wakeups.sent == [((), timedelta(0))]
 
 
 def test_one_queues_outage_does_not_keep_the_other_from_its_message(plant: Plant):

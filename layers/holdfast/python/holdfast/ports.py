@@ -164,8 +164,16 @@ class Queues(Protocol):
         """The approximate message counts of the cluster's queue and dead-letter queues."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wakeup:
+    """A request to look into the outboxes: of one `destination`, or of all of them, for the named alerts first."""
+
+    alert_ids: tuple[str, ...] = ()
+    destination: str | None = None
+
+
 class DeliveryStatus(StrEnum):
-    """What became of one message to a webhook."""
+    """What became of one message: taken, not now, not in this form, or not until somebody mends the way to it."""
 
     DELIVERED = "delivered"
     RETRY = "retry"
@@ -183,7 +191,7 @@ class Delivery:
 
 
 class Messenger(Protocol):
-    """A chat webhook."""
+    """A chat webhook, or a topic."""
 
     def post(self, payload: Mapping[str, Any]) -> Delivery:
         """Posts one message. A refusal or an outage is an outcome, not an exception."""
@@ -204,8 +212,15 @@ class Busy:
     until: datetime
 
 
-class Outbox(Protocol):
-    """Alerts that were decided and have to be told, and the lease that lets one function tell them at a time."""
+class Waiting(Protocol):
+    """Alerts that were decided and have to be told."""
+
+    def oldest(self, *, now: datetime) -> datetime | None:
+        """Since when the oldest alert waits that could be told by `now`; None when there is none."""
+
+
+class Outbox(Waiting, Protocol):
+    """The alerts of one destination, and the lease that lets one function tell them at a time."""
 
     def acquire(self, owner: str, *, now: datetime, lifetime: timedelta) -> Lease | Busy:
         """Takes the lease, or says until when it cannot be had."""
@@ -213,11 +228,13 @@ class Outbox(Protocol):
     def release(self, lease: Lease, *, not_before: datetime | None = None) -> None:
         """Gives the lease back; nobody gets it before `not_before`."""
 
-    def pending(self, alert_ids: Sequence[str], *, limit: int) -> Sequence[Alert]:
-        """Alerts not told yet, oldest first: those named (by a consistent read), then all others."""
+    def pending(self, alert_ids: Sequence[str], *, now: datetime, limit: int) -> Sequence[Alert]:
+        """Alerts not told yet and not put off beyond `now`, oldest first: those named (by a consistent read), then all
+        others.
+        """
 
-    def mark_told(self, alert_id: str, *, now: datetime) -> None:
-        """Notes that the alert was delivered; again is no error."""
+    def mark_told(self, alert_ids: Sequence[str], *, now: datetime) -> None:
+        """Notes that the alerts were delivered; again is no error."""
 
-    def oldest(self) -> datetime | None:
-        """When the oldest alert not told yet was put here; None when there is none."""
+    def put_off(self, alert_ids: Sequence[str], *, until: datetime) -> None:
+        """Lets the alerts wait until then: they are neither pending nor counted before. What was told stays told."""

@@ -18,6 +18,7 @@ THROTTLED = frozenset(
         "BandwidthLimitExceeded",
         "EC2ThrottledException",
         "KMS.ThrottlingException",
+        "KMSThrottling",
         "KmsThrottled",
         "LimitExceededException",
         "OverLimit",
@@ -28,6 +29,7 @@ THROTTLED = frozenset(
         "RequestThrottled",
         "RequestThrottledException",
         "SlowDown",
+        "Throttled",
         "ThrottledException",
         "Throttling",
         "ThrottlingError",
@@ -42,6 +44,7 @@ _NO_PERMISSION = frozenset(
         "AccessDenied",
         "AccessDeniedException",
         "AWS.SimpleQueueService.AccessDenied",
+        "AuthorizationError",
         "KMS.AccessDeniedException",
         "KmsAccessDenied",
         "UnauthorizedAccess",
@@ -62,6 +65,7 @@ _BAD_CREDENTIALS = frozenset(
 _ABSENT = frozenset(
     {
         "AWS.SimpleQueueService.NonExistentQueue",
+        "NotFound",
         "QueueDoesNotExist",
         "ResourceNotFound",
         "ResourceNotFoundException",

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from types_boto3_secretsmanager import SecretsManagerClient
     from types_boto3_sqs import SQSClient
 
+    from holdfast.adapters.sns import SnsClient
+
 
 @cache
 def session(region: str) -> boto3.Session:
@@ -50,6 +52,13 @@ def eks(region: str) -> EKSClient:
 def secretsmanager(region: str) -> SecretsManagerClient:
     """The Secrets Manager client of the region."""
     return session(region).client("secretsmanager", config=_config())
+
+
+@cache
+def sns(region: str) -> SnsClient:
+    """The SNS client of the region."""
+    client: SnsClient = session(region).client("sns", config=_config())
+    return client
 
 
 def _config() -> Config:

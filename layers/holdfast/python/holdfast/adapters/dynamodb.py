@@ -10,13 +10,14 @@ from botocore.exceptions import ClientError
 
 from holdfast.adapters import table
 from holdfast.adapters.actions import calls
-from holdfast.adapters.aws_errors import THROTTLED, error_code, translated
+from holdfast.adapters.aws_errors import error_code, translated
 from holdfast.adapters.documents import dump, load
 from holdfast.adapters.rows import (
     DOCUMENT,
     Rows,
     alert_row,
     expiry,
+    failed_conditions,
     need,
     number_of,
     row_in_the_way,
@@ -26,7 +27,7 @@ from holdfast.adapters.rows import (
     where_is,
 )
 from holdfast.alerts.alert import Alert
-from holdfast.errors import Conflict, InvalidDocument, Throttled, Unavailable
+from holdfast.errors import Conflict, InvalidDocument
 from holdfast.interruption.event import Fact, Kind, Rejection
 from holdfast.interruption.observation import Observation
 from holdfast.interruption.record import CaseRecord
@@ -55,15 +56,15 @@ class DynamoLedger:
         client: DynamoDBClient,
         table_name: str,
         *,
-        destination: str = "slack",
+        destinations: Callable[[Alert], Sequence[str]] = lambda _: ("slack",),
         fact_days: int = 400,
         rejection_days: int = 30,
         outbox_days: int = 90,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Alerts go into the outbox of `destination`."""
+        """An alert goes into the outbox of each of its `destinations`."""
         self._rows = Rows(client, table_name)
-        self._destination = destination
+        self._destinations = destinations
         self._keep_facts = timedelta(days=fact_days)
         self._keep_rejections = timedelta(days=rejection_days)
         self._keep_alerts = timedelta(days=outbox_days)
@@ -108,8 +109,8 @@ class DynamoLedger:
             },
             ReturnValues="ALL_OLD",
         )
-        if alert is not None:
-            self._rows.put_once(self._alert_row(alert), f"putting the alert {alert.id} into the outbox")
+        for row in () if alert is None else self._alert_rows(alert):
+            self._rows.put_once(row, f"putting an alert into the outbox: {where_is(row)}")
         return not before
 
     @calls("dynamodb:PutItem")
@@ -202,7 +203,11 @@ class DynamoLedger:
         items = [
             *[self._put(self._case_row(watch.key, record)) for record in records],
             *[self._delete(_case_key(watch.key, cycle)) for cycle in obsolete],
-            *[self._put(self._alert_row(alert), f"attribute_not_exists({table.PARTITION_KEY})") for alert in alerts],
+            *[
+                self._put(row, f"attribute_not_exists({table.PARTITION_KEY})")
+                for alert in alerts
+                for row in self._alert_rows(alert)
+            ],
         ]
         version = watch.version
         while len(items) > _ITEMS_BESIDE_WATCH:
@@ -286,8 +291,9 @@ class DynamoLedger:
             row[table.BY_CLUSTER.sort_key] = {"S": table.exact_time(happened_at)}
         return row
 
-    def _alert_row(self, alert: Alert) -> Row:
-        return alert_row(alert, self._destination, now=self._clock(), keep=self._keep_alerts)
+    def _alert_rows(self, alert: Alert) -> list[Row]:
+        now = self._clock()
+        return [alert_row(alert, name, now=now, keep=self._keep_alerts) for name in self._destinations(alert)]
 
     def _expires(self, keep: timedelta) -> Row:
         return {table.TTL_ATTRIBUTE: expiry(self._clock(), keep)}
@@ -306,17 +312,10 @@ def _worth_repeating(
         Throttled: the table asked to slow down.
         Unavailable: it was cancelled for another reason; the message has it.
     """
-    answer: Any = error.response
-    reasons = answer["CancellationReasons"]
-    codes = [reason.get("Code", "None") for reason in reasons]
-    if codes[0] == "ConditionalCheckFailed" or "TransactionConflict" in codes:
+    watch_changed, *there_already = failed_conditions(error, doing)
+    if watch_changed:
         raise Conflict(f"{doing}: the watch was changed since it was read") from error
-    if "ConditionalCheckFailed" in codes:
-        return [item for item, code in zip(items, codes[1:], strict=True) if code != "ConditionalCheckFailed"]
-    said = "; ".join(f"{reason['Code']}: {reason.get('Message', '')}" for reason in reasons if reason["Code"] != "None")
-    if THROTTLED & set(codes):
-        raise Throttled(f"{doing}: {said}") from error
-    raise Unavailable(f"{doing}: {said}") from error
+    return [item for item, there in zip(items, there_already, strict=True) if not there]
 
 
 def _instance_key(key: InstanceKey) -> str:

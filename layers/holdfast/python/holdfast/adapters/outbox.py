@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import batched
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.adapters import table
 from holdfast.adapters.actions import calls
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from holdfast.adapters.rows import Row
 
 _TOLD_AT = "told_at"
+_NOT_BEFORE = "not_before"
 _KEYS_A_READ: Final = 100  # DynamoDB's limit for BatchGetItem
 _READ_ATTEMPTS: Final = 3
+_STILL_WAITS: Final = f"attribute_exists(#pk) AND attribute_not_exists(#{_TOLD_AT})"
 
 
 class DynamoOutbox:
@@ -82,58 +84,76 @@ class DynamoOutbox:
             return
 
     @calls("dynamodb:BatchGetItem", "dynamodb:Query")
-    def pending(self, alert_ids: Sequence[str], *, limit: int) -> Sequence[Alert]:
-        """Alerts not told yet, oldest first: those named (by a consistent read), then all others.
+    def pending(self, alert_ids: Sequence[str], *, now: datetime, limit: int) -> Sequence[Alert]:
+        """Alerts not told yet and not put off beyond `now`, oldest first: those named (by a consistent read), then all
+        others.
 
         The index lags behind the table, so what it names is read from the table before it counts as not told.
         """
         named = tuple(dict.fromkeys(table.alert_key(alert_id) for alert_id in alert_ids))
-        waiting = self._not_told(named)
-        others = (key for key in self._waiting_keys() if key not in named)
+        waiting = self._waiting(named, now)
+        others = (key for key in self._waiting_keys(now) if key not in named)
         for keys in batched(others, _KEYS_A_READ, strict=False):
             if len(waiting) >= limit:
                 break
-            waiting.extend(self._not_told(keys))
+            waiting.extend(self._waiting(keys, now))
         return tuple(load(Alert, need(row, DOCUMENT), where_is(row)) for row in waiting[:limit])
 
     @calls("dynamodb:UpdateItem")
-    def mark_told(self, alert_id: str, *, now: datetime) -> None:
-        """Notes that the alert was delivered; again, or after its row expired, is no error."""
-        try:
-            self._rows.update(
-                self._alert_key(table.alert_key(alert_id)),
-                f"marking the alert {alert_id} as told",
-                **update_of(
-                    {_TOLD_AT: {"S": table.exact_time(now)}},
-                    remove=[table.OPEN.partition_key, table.OPEN.sort_key],
-                    condition=f"attribute_exists(#pk) AND attribute_not_exists(#{_TOLD_AT})",
-                ),
-            )
-        except Conflict:
-            return
+    def mark_told(self, alert_ids: Sequence[str], *, now: datetime) -> None:
+        """Notes that the alerts were delivered; again, or after a row expired, is no error."""
+        self._update(
+            alert_ids,
+            "marking alerts as told",
+            **update_of(
+                {_TOLD_AT: {"S": table.exact_time(now)}},
+                remove=[table.OPEN.partition_key, table.OPEN.sort_key],
+                condition=_STILL_WAITS,
+            ),
+        )
+
+    @calls("dynamodb:UpdateItem")
+    def put_off(self, alert_ids: Sequence[str], *, until: datetime) -> None:
+        """Lets the alerts wait until then: they are neither pending nor counted before. What was told stays told."""
+        self._update(
+            alert_ids,
+            "putting alerts off",
+            **update_of(
+                # The first orders the index, the second is what the row itself says: a moment that another machine's
+                # clock wrote is no reason to leave an alert that was named for later.
+                {table.OPEN.sort_key: {"S": table.exact_time(until)}, _NOT_BEFORE: {"S": table.exact_time(until)}},
+                condition=_STILL_WAITS,
+            ),
+        )
 
     @calls("dynamodb:Query")
-    def oldest(self) -> datetime | None:
-        """When the oldest alert not told yet was put here; None when there is none."""
-        row = next(iter(self._waiting(limit=1)), None)
+    def oldest(self, *, now: datetime) -> datetime | None:
+        """Since when the oldest alert waits that could be told by `now`; None when there is none."""
+        row = next(iter(self._index_rows(now, limit=1)), None)
         return None if row is None else time_of(row, table.OPEN.sort_key)
 
-    def _waiting_keys(self) -> Iterable[str]:
-        return (need(row, table.SORT_KEY) for row in self._waiting())
+    def _update(self, alert_ids: Sequence[str], what: str, **arguments: Any) -> None:
+        keys = dict.fromkeys(table.alert_key(alert_id) for alert_id in alert_ids)
+        doing = f"{what} in the outbox of {self._destination}"
+        self._rows.update_all([self._alert_key(key) for key in keys], doing, **arguments)
 
-    def _waiting(self, *, limit: int | None = None) -> Iterable[Row]:
+    def _waiting_keys(self, now: datetime) -> Iterable[str]:
+        return (need(row, table.SORT_KEY) for row in self._index_rows(now))
+
+    def _index_rows(self, now: datetime, *, limit: int | None = None) -> Iterable[Row]:
         return self._rows.query(
-            f"{table.OPEN.partition_key} = :pk",
-            {":pk": table.open_alerts_key(self._destination)},
+            f"{table.OPEN.partition_key} = :pk AND {table.OPEN.sort_key} <= :now",
+            {":pk": table.open_alerts_key(self._destination), ":now": table.exact_time(now)},
             f"reading the outbox of {self._destination}",
             index=table.OPEN,
             limit=limit,
         )
 
-    def _not_told(self, keys: Sequence[str]) -> list[Row]:
-        """The rows among these that are not told, oldest first."""
+    def _waiting(self, keys: Sequence[str], now: datetime) -> list[Row]:
+        """The rows among these that are not told and may be by `now`, oldest first."""
+        latest = table.exact_time(now)
         rows = [row for part in batched(keys, _KEYS_A_READ, strict=False) for row in self._read(part)]
-        waiting = [row for row in rows if _TOLD_AT not in row]
+        waiting = [row for row in rows if _TOLD_AT not in row and (text_of(row, _NOT_BEFORE) or "") <= latest]
         return sorted(waiting, key=lambda row: (need(row, PUT_AT), need(row, table.SORT_KEY)))
 
     def _read(self, keys: Sequence[str]) -> list[Row]:
@@ -154,3 +174,17 @@ class DynamoOutbox:
 
     def _alert_key(self, key: str) -> Row:
         return {table.PARTITION_KEY: {"S": table.outbox_key(self._destination)}, table.SORT_KEY: {"S": key}}
+
+
+class DynamoOutboxes:
+    """The outboxes of several destinations, as far as the sweeper asks."""
+
+    def __init__(self, client: DynamoDBClient, table_name: str, destinations: Sequence[str]) -> None:
+        """Reads nothing but the index of what waits."""
+        self._outboxes = [DynamoOutbox(client, table_name, destination=name) for name in destinations]
+
+    @calls("dynamodb:Query")
+    def oldest(self, *, now: datetime) -> datetime | None:
+        """Since when the oldest alert of any destination waits that could be told by `now`; None when there is none."""
+        found = [outbox.oldest(now=now) for outbox in self._outboxes]
+        return min((moment for moment in found if moment is not None), default=None)

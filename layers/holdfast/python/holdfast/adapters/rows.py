@@ -6,13 +6,16 @@ import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from itertools import batched
+from typing import TYPE_CHECKING, Any, Final
+
+from botocore.exceptions import ClientError
 
 from holdfast.adapters import table
-from holdfast.adapters.aws_errors import translated
+from holdfast.adapters.aws_errors import THROTTLED, error_code, translated
 from holdfast.adapters.documents import dump
 from holdfast.alerts.alert import Alert
-from holdfast.errors import Conflict, InvalidDocument
+from holdfast.errors import Conflict, InvalidDocument, Throttled, Unavailable
 from holdfast.times import parse_time
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 DOCUMENT = "doc"
 PUT_AT = "put_at"
 WRITE_ID = "write_id"
+
+_ROWS_A_TRANSACTION: Final = 100  # DynamoDB's limit for TransactWriteItems
 
 
 class Rows:
@@ -61,6 +66,27 @@ class Rows:
                 TableName=self.name, Key=key, ReturnValuesOnConditionCheckFailure="ALL_OLD", **arguments
             )
         return answer.get("Attributes", {})
+
+    def update_all(self, keys: Sequence[Row], doing: str, **arguments: Any) -> None:
+        """Updates the rows a hundred at a time, each hundred wholly or not at all; those whose condition fails stay.
+
+        Raises:
+            Conflict: somebody is writing the same rows.
+        """
+        for part in batched(keys, _ROWS_A_TRANSACTION, strict=False):
+            wanted = list(part)
+            while wanted:
+                updates: Any = [{"Update": {"TableName": self.name, "Key": key, **arguments}} for key in wanted]
+                with translated(doing, action="dynamodb:UpdateItem", on=self.resource):
+                    try:
+                        self.client.transact_write_items(TransactItems=updates)
+                    except ClientError as error:
+                        if error_code(error) != "TransactionCanceledException":
+                            raise
+                        failed = failed_conditions(error, doing)
+                        wanted = [key for key, stays in zip(wanted, failed, strict=True) if not stays]
+                    else:
+                        break
 
     def query(
         self,
@@ -108,6 +134,27 @@ class Rows:
 
     def _index(self, index: table.Index) -> str:
         return f"{self.resource}/index/{index.name}"
+
+
+def failed_conditions(error: ClientError, doing: str) -> list[bool]:
+    """For each item of a cancelled transaction, whether its condition failed; at least one did.
+
+    Raises:
+        Conflict: somebody is writing the same rows.
+        Throttled: the table asked to slow down.
+        Unavailable: it was cancelled for another reason; the message has it.
+    """
+    answer: Any = error.response
+    reasons = answer["CancellationReasons"]
+    codes = [reason.get("Code", "None") for reason in reasons]
+    if "TransactionConflict" in codes:
+        raise Conflict(f"{doing}: somebody is writing the same rows") from error
+    if "ConditionalCheckFailed" in codes:
+        return [code == "ConditionalCheckFailed" for code in codes]
+    said = "; ".join(f"{reason['Code']}: {reason.get('Message', '')}" for reason in reasons if reason["Code"] != "None")
+    if THROTTLED & set(codes):
+        raise Throttled(f"{doing}: {said}") from error
+    raise Unavailable(f"{doing}: {said}") from error
 
 
 def alert_row(alert: Alert, destination: str, *, now: datetime, keep: timedelta) -> Row:

@@ -15,7 +15,7 @@ from holdfast.adapters.aws_errors import translated
 from holdfast.adapters.documents import dump, load
 from holdfast.errors import HoldfastError, InvalidDocument, NotFound, Unavailable
 from holdfast.interruption.observation import Answer, QueueView
-from holdfast.ports import Look
+from holdfast.ports import Look, Wakeup
 
 if TYPE_CHECKING:
     from types_boto3_sqs import SQSClient
@@ -70,10 +70,11 @@ class SqsLooks:
 class SqsWakeups:
     """The `Wakeups` port: the notifier's queue."""
 
-    def __init__(self, client: SQSClient, queue_url: str) -> None:
-        """Sends to the queue of that URL."""
+    def __init__(self, client: SQSClient, queue_url: str, *, destination: str | None = None) -> None:
+        """Sends to the queue of that URL, for one destination's outbox or for all."""
         self._client = client
         self._url = queue_url
+        self._about = {} if destination is None else {"destination": destination}
 
     @calls("sqs:SendMessage")
     def wake(self, alert_ids: Sequence[str], *, delay: timedelta = timedelta(0)) -> None:
@@ -81,7 +82,9 @@ class SqsWakeups:
         with translated("waking the notifier", action="sqs:SendMessage", on=_name(self._url)):
             self._client.send_message(
                 QueueUrl=self._url,
-                MessageBody=json.dumps({"alerts": list(alert_ids[:_NAMED_ALERTS])}, separators=(",", ":")),
+                MessageBody=json.dumps(
+                    {"alerts": list(alert_ids[:_NAMED_ALERTS]), **self._about}, separators=(",", ":")
+                ),
                 DelaySeconds=_delay(delay),
             )
 
@@ -167,19 +170,22 @@ def parse_look(body: str) -> Look:
     return load(Look, body, "message")
 
 
-def parse_wakeup(body: str) -> tuple[str, ...]:
-    """The alert ids in a message of the notifier's queue.
+def parse_wakeup(body: str) -> Wakeup:
+    """The request in a message of the notifier's queue.
 
     Raises:
         InvalidDocument: the body is no wake-up.
     """
     try:
-        ids = json.loads(body)["alerts"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        message = json.loads(body)
+        ids, destination = message["alerts"], message.get("destination")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidDocument(f"message is no wake-up: {error!r}") from error
     if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
         raise InvalidDocument("message is no wake-up: alerts is not a list of ids")
-    return tuple(ids)
+    if not isinstance(destination, str | None):
+        raise InvalidDocument("message is no wake-up: destination is not a name")
+    return Wakeup(tuple(ids), destination)
 
 
 def _delay(wait: timedelta) -> int:

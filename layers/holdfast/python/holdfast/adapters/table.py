@@ -46,7 +46,8 @@ BY_CLUSTER: Final = Index("by_cluster", "gsi1pk", "gsi1sk", None)
 """Judged cases: `<cluster or ->#<month>#<shard>` and their time. A day would make no partition colder: all writes are of today."""
 
 OPEN: Final = Index("open", "gsi2pk", "gsi2sk", ("account", "region", "instance_id", "cluster"))
-"""What waits: watches under `OPEN#<shard>` by due time, alerts under `OPEN#alerts#<destination>` by age. Sparse."""
+"""What waits: watches under `OPEN#<shard>` by due time, alerts under `OPEN#alerts#<destination>` by since when
+they may be told. Sparse."""
 
 INDEXES: Final = (BY_CLUSTER, OPEN)
 

@@ -17,13 +17,17 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something to tell people, once. `id` is its identity: the same id is never told twice.
+    """Something to tell people, once: an interruption judged, a limit reached, a finding that is new or resolved.
 
-    `title` is one line of plain text; `what`, `meaning` and `action` are a sentence or two each; `fields` are short
-    name and value pairs; `subject` is what it is about, and alerts of the same `group` (words such as verdict, NodePool
-    and zone) differ in nothing else, so that a digest may count them; `runbook` is an anchor in docs/runbook.md;
-    `source` names the row of the ledger it comes from; `decided_at` is when it was known that this is to be told, None
-    where that was not noted.
+    `id` is its identity: the same id is never told twice. What may happen again (a limit reached in the next month, a
+    finding that comes back) has what tells the occasions apart in its id. That something is over is an alert of its own.
+
+    `title` is one line of plain text; `what`, `meaning` and `action` are a sentence or two each; `at` is when it happened;
+    `fields` are short name and value pairs; `subject` is what it is about (a node, a NodePool, a check), and alerts of the
+    same `group` (words such as verdict, NodePool and zone) differ in nothing else, so that a digest may count them.
+    `runbook` is an anchor in docs/runbook.md; `source` names what it comes from: a case, a limit, a finding. `command`
+    shows more of it in a terminal, `overview` shows it among others of its kind. `decided_at` is when it was known that
+    this is to be told, None where that was not noted.
     All text is plain: whoever renders it escapes it.
     """
 
@@ -41,3 +45,5 @@ class Alert:
     runbook: str = ""
     source: str = ""
     decided_at: datetime | None = None
+    command: str = ""
+    overview: str = ""

@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from holdfast.alerts.alert import Alert, Severity
+from holdfast.alerts.links import Links
 from holdfast.times import format_time
 
 HEADER = 150
 SECTION = 2000
 FIELD = 500
 FIELDS = 10
-FOOTER = 500
+COMMAND = 300
+FOOTER = 1000
 """Together these stay below the limit for all blocks, however long an alert's texts are."""
 
 MARKS: Final[Mapping[Severity, str]] = {
@@ -26,8 +28,11 @@ MARKS: Final[Mapping[Severity, str]] = {
 }
 
 
-def slack_payload(alert: Alert, *, runbook_url: str | None = None) -> Mapping[str, Any]:
-    """The JSON body for an incoming webhook. `runbook_url` is where the runbook's sections can be read."""
+NO_LINKS: Final = Links()
+
+
+def slack_payload(alert: Alert, links: Links = NO_LINKS) -> Mapping[str, Any]:
+    """The JSON body for an incoming webhook."""
     where = f" [{alert.cluster}]" if alert.cluster else ""
     headline = cut(f"{MARKS[alert.severity]} {alert.title}{where}", HEADER)
     blocks: list[Mapping[str, Any]] = [
@@ -41,17 +46,11 @@ def slack_payload(alert: Alert, *, runbook_url: str | None = None) -> Mapping[st
             {
                 "type": "section",
                 "fields": [
-                    {"type": "mrkdwn", "text": cut(f"*{escape(name)}*\n{escape(value)}", FIELD)}
-                    for name, value in alert.fields[:FIELDS]
+                    mrkdwn(f"*{escape(name)}*\n{escape(value)}", FIELD) for name, value in alert.fields[:FIELDS]
                 ],
             }
         )
-    blocks.append(
-        {
-            "type": "context",
-            "elements": [{"type": "mrkdwn", "text": cut(_footer(alert, runbook_url), FOOTER)}],
-        }
-    )
+    blocks.append({"type": "context", "elements": [mrkdwn(_footer(alert, links), FOOTER)]})
     return {"text": cut(escape(f"{alert.title}{where}: {alert.what}"), SECTION), "blocks": blocks}
 
 
@@ -73,17 +72,32 @@ def escape(text: str) -> str:
 
 
 def section(text: str) -> Mapping[str, Any]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": cut(text, SECTION)}}
+    """One paragraph of text that is escaped already."""
+    return {"type": "section", "text": mrkdwn(text, SECTION)}
 
 
-def _footer(alert: Alert, runbook_url: str | None) -> str:
+def mrkdwn(text: str, limit: int) -> Mapping[str, Any]:
+    """Escaped text with Slack's marks. Verbatim: a bare URL or #name in it, which is never ours, becomes no link."""
+    return {"type": "mrkdwn", "text": cut(text, limit), "verbatim": True}
+
+
+def link(url: str, words: str) -> str:
+    """A link of ours; `url` comes from the configuration, never from an alert's text."""
+    return f"<{url}|{words}>"
+
+
+def _footer(alert: Alert, links: Links) -> str:
     parts = [format_time(alert.at)]
-    if runbook_url and alert.runbook:
-        parts.append(f"<{runbook_url}#{alert.runbook}|runbook>")
+    section_url = links.section(alert.runbook)
+    if section_url is not None:
+        parts.append(link(section_url, "runbook"))
     elif alert.runbook:
-        parts.append(f"runbook: {alert.runbook}")
-    if alert.source:
-        parts.append(f"`{escape(alert.source)}`")
+        parts.append(f"runbook: {escape(alert.runbook)}")
+    if links.dashboard_url is not None:
+        parts.append(link(links.dashboard_url, "dashboard"))
+    more = alert.command or alert.source
+    if more:
+        parts.append(f"`{cut(escape(more), COMMAND)}`")
     return " | ".join(parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -147,6 +148,8 @@ def alert_of(record: CaseRecord, *, corrects: bool) -> Alert | None:
         runbook=judgement.verdict.value.lower().replace("_", "-"),
         source=case.key,
         decided_at=record.judged_at,
+        command=f"holdfast interruptions show {shlex.quote(case.key)}",
+        overview="holdfast interruptions list",
     )
 
 
@@ -214,5 +217,7 @@ def _ghost_alert(record: CaseRecord, *, here: bool) -> Alert:
         group=tuple(part for part in ("GHOST" if here else "GHOST gone", case.nodepool, case.zone) if part is not None),
         runbook="ghost",
         source=case.key,
+        command=f"holdfast interruptions show {shlex.quote(case.key)}",
+        overview="holdfast interruptions list",
         decided_at=record.judged_at,
     )

@@ -226,5 +226,7 @@ def poison_alert(rejection: Rejection, message: Message, home: Home, now: dateti
         group=("unreadable message", rejection.code),
         runbook="poison-message",
         source=f"rejection {rejection.digest}",
+        command="holdfast interruptions rejected",
+        overview="holdfast interruptions rejected",
         decided_at=now,
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from holdfast.errors import HoldfastError
-from holdfast.ports import Ledger, Looks, Outbox, Wakeups
+from holdfast.ports import Ledger, Looks, Waiting, Wakeups
 
 OVERDUE_AFTER = timedelta(seconds=60)
 """A look that is this late was lost; its message has had ample time to arrive."""
@@ -17,7 +17,8 @@ MAX_LOOKS = 500
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """What a sweep found: looks asked for again, how late the oldest was, the age of the oldest alert not told yet.
+    """What a sweep found: looks asked for again, how late the oldest was, how long the oldest alert waits
+    that might be told.
 
     `problems` names what could not be done; the next sweep tries again.
     """
@@ -28,7 +29,7 @@ class SweepResult:
     problems: tuple[str, ...]
 
 
-def sweep(*, now: datetime, ledger: Ledger, outbox: Outbox, looks: Looks, wakeups: Wakeups) -> SweepResult:
+def sweep(*, now: datetime, ledger: Ledger, outbox: Waiting, looks: Looks, wakeups: Wakeups) -> SweepResult:
     """Sends the overdue looks and wakes the notifier when alerts wait."""
     problems: list[str] = []
     overdue = ledger.overdue(now - OVERDUE_AFTER, limit=MAX_LOOKS)
@@ -37,7 +38,7 @@ def sweep(*, now: datetime, ledger: Ledger, outbox: Outbox, looks: Looks, wakeup
             looks.send(overdue, now=now)
         except HoldfastError as error:
             problems.append(f"sending overdue looks: {error}")
-    waiting = outbox.oldest()
+    waiting = outbox.oldest(now=now)
     if waiting is not None:
         try:
             wakeups.wake(())
@@ -46,6 +47,6 @@ def sweep(*, now: datetime, ledger: Ledger, outbox: Outbox, looks: Looks, wakeup
     return SweepResult(
         overdue=len(overdue),
         oldest_overdue=now - overdue[0].due_at if overdue else None,
-        outbox_age=max(now - waiting, timedelta(0)) if waiting is not None else None,
+        outbox_age=now - waiting if waiting is not None else None,
         problems=tuple(problems),
     )

@@ -23,6 +23,7 @@ from pydantic import (
     field_validator,
 )
 
+from holdfast.alerts.alert import Severity
 from holdfast.errors import SettingsError
 from holdfast.runtime.config_clashes import find_clashes, labels
 from holdfast.runtime.config_cluster import (
@@ -36,7 +37,10 @@ from holdfast.runtime.config_cluster import (
 )
 from holdfast.runtime.config_types import (
     Between,
+    ClusterName,
     Duration,
+    HttpsUrl,
+    KeyArn,
     PolicyName,
     Prefix,
     Problems,
@@ -44,7 +48,12 @@ from holdfast.runtime.config_types import (
     Section,
     TagKey,
     TagValue,
+    TimeOfDay,
+    TimeZone,
+    TopicArn,
+    arn_part,
     format_duration,
+    partition_of,
     problem,
 )
 
@@ -62,7 +71,10 @@ __all__ = [
     "Karpenter",
     "Network",
     "Queue",
+    "QuietHours",
     "Slack",
+    "SlackChannel",
+    "Sns",
     "load_resolved",
 ]
 
@@ -153,19 +165,107 @@ class Audit(Section):
         return value
 
 
-class Slack(Section):
-    """The Slack channel that alerts go to."""
+def _each_once[T](values: tuple[T, ...]) -> tuple[T, ...]:
+    if len(set(values)) == len(values):
+        return values
+    raise problem("must name each one once")
+
+
+Severities = Annotated[tuple[Severity, ...], Field(min_length=1), AfterValidator(_each_once)]
+"""How urgent an alert is: `page`, `warning` or `info`; at least one of them."""
+
+_CHANNELS = 6
+"""With the default channel and the topic these are eight destinations, as many as are told side by side."""
+
+
+class SlackChannel(Section):
+    """A Slack channel for some of the alerts."""
 
     webhook_secret_name: SecretName = Field(
-        description="The name of a secret in AWS Secrets Manager, in each account and region, that holds the"
-        " URL of an incoming webhook. Never the URL itself."
+        description="The name of the secret that holds the URL of the channel's incoming webhook."
+    )
+    severities: Severities = Field(
+        description="The alerts that go here: of these severities (`page`, `warning`, `info`),"
+    )
+    clusters: Annotated[tuple[ClusterName, ...], Field(min_length=1), AfterValidator(_each_once)] | None = Field(
+        default=None,
+        description="and of these clusters. Left out: of all, and alerts that are about no cluster.",
     )
 
 
-class Alerts(Section):
-    """Where alerts go."""
+class Slack(Section):
+    """The Slack channels that alerts go to, each alert to one."""
 
-    slack: Slack | None = Field(default=None, description="Left out or null: verdicts are kept, nobody is told.")
+    webhook_secret_name: SecretName = Field(
+        description="The name of a secret in AWS Secrets Manager, in each account and region, that holds the"
+        " URL of an incoming webhook. Never the URL itself. Alerts go there that no entry of `channels` takes."
+    )
+    channels: tuple[SlackChannel, ...] = Field(
+        default=(),
+        max_length=_CHANNELS,
+        description="Further channels. An alert goes to the first that takes it, and to no other.",
+    )
+
+
+class Sns(Section):
+    """An SNS topic that alerts are published to, whatever becomes of them in Slack."""
+
+    severities: Severities = Field(
+        default=(Severity.PAGE, Severity.WARNING),
+        description="Which alerts are published, by severity: `page`, `warning`, `info`. Left out: `page` and `warning`.",
+    )
+    topic_arn: TopicArn | None = Field(
+        default=None, description="A standard topic of yours. Left out: the topic that Holdfast's alarms notify."
+    )
+    key_arn: KeyArn | None = Field(
+        default=None,
+        description="The customer managed KMS key of your topic, if it has one. Its key policy has to leave access to"
+        " IAM policies of the account.",
+    )
+
+    @field_validator("key_arn")
+    @classmethod
+    def _key_of_a_topic(cls, value: str | None, info: ValidationInfo) -> str | None:
+        topic = info.data.get("topic_arn")
+        if value is not None and "topic_arn" in info.data:
+            if topic is None:
+                raise problem("goes with topicArn: Holdfast's own topic has its own key")
+            if arn_part(value, "region") != arn_part(topic, "region"):
+                raise problem(f"must be a key of the topic's region, {arn_part(topic, 'region')}")
+        return value
+
+
+class QuietHours(Section):
+    """Hours of every day in which alerts of severity `info` wait; pages and warnings never do."""
+
+    start: TimeOfDay = Field(alias="from", description="When they begin, by the clock of the time zone.")
+    end: TimeOfDay = Field(alias="to", description="When they end; over midnight when it is earlier than `from`.")
+    timezone: TimeZone = Field(default="UTC", description="A name of the IANA time zone database.")
+
+    @field_validator("end")
+    @classmethod
+    def _not_the_whole_day(cls, value: str, info: ValidationInfo) -> str:
+        if value == info.data.get("start"):
+            raise problem("must be another time than from: hours without an end would tell nothing")
+        return value
+
+
+class Alerts(Section):
+    """Where alerts go, and when."""
+
+    slack: Slack | None = Field(
+        default=None, description="Left out or null, and no `sns` either: verdicts are kept, nobody is told."
+    )
+    sns: Sns | None = Field(
+        default=None, description="Also publish alerts to a topic, for e-mail or a pager. Needs no Slack."
+    )
+    quiet_hours: QuietHours | None = Field(
+        default=None, description="When alerts of severity `info` wait for the morning. Left out: never."
+    )
+    runbook_url: HttpsUrl | None = Field(
+        default=None,
+        description="Where your team reads docs/runbook.md: alerts link to their section of it.",
+    )
     digest_window: Annotated[Duration, Between(timedelta(seconds=1), 15 * _MINUTE, "what SQS can delay")] = Field(
         default=timedelta(seconds=60),
         description="After a message, how long alerts are gathered: more than three of a cluster become one digest.",
@@ -240,6 +340,25 @@ class HoldfastConfig(Section):
             find_clashes(dict(enumerate(clusters)), prefix, found)
         found.raise_any()
         return clusters
+
+    @field_validator("alerts")
+    @classmethod
+    def _alerts_of_our_clusters(cls, value: Alerts, info: ValidationInfo) -> Alerts:
+        found, clusters = Problems(), info.data.get("clusters")
+        if clusters is None:  # they have problems of their own
+            return value
+        known = {cluster.name for cluster in clusters}
+        for index, channel in enumerate(() if value.slack is None else value.slack.channels):
+            for number, name in enumerate(channel.clusters or ()):
+                if name not in known:
+                    place = ("slack", "channels", index, "clusters", number)
+                    found.add(place, f"must be a cluster of this file. Here are: {', '.join(sorted(known))}")
+        topic = None if value.sns is None else value.sns.topic_arn
+        partitions = {str(partition_of(cluster.region)) for cluster in clusters}
+        if topic is not None and partitions != {arn_part(topic, "partition")}:
+            found.add(("sns", "topicArn"), f"must be a topic of the clusters' partition, {' and '.join(partitions)}")
+        found.raise_any()
+        return value
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:

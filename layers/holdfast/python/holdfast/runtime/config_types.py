@@ -352,6 +352,58 @@ PolicyName = Annotated[
     _schema(_POLICY, "platform-boundary"),
 ]
 
+# -- times and links -----------------------------------------------------------------------------------------
+
+_TIME_OF_DAY = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_ZONE = r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}"
+_URL = r"https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*)?(?:\?[A-Za-z0-9._~!$&'()*+,;=:@%/?-]*)?"
+_LONGEST_URL = 300  # so that a message with several links stays within Slack's limits
+
+
+def _time_of_day(value: object) -> object:
+    # YAML 1.1 reads 22:00 as a number to the base of sixty.
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 24 * 60:
+        raise problem("must be a time in quotes", f'"{value // 60:02}:{value % 60:02}"')
+    return value
+
+
+def _time_zone(value: str) -> str:
+    # Only a configuration with quiet hours pays for the import.
+    from zoneinfo import ZoneInfo  # noqa: PLC0415
+
+    try:
+        ZoneInfo(value)
+    except (KeyError, ValueError, OSError):
+        raise problem("must be a name of the IANA time zone database, such as Europe/Berlin") from None
+    return value
+
+
+def _url_hint(value: str) -> Hint | None:
+    if "#" in value:
+        return Hint("must be without a fragment: alerts add the section", value.partition("#")[0])
+    if value.startswith("http://"):
+        return Hint("must be an https URL", f"https://{value.removeprefix('http://')}")
+    return Hint(f"must be {_LONGEST_URL} characters at most") if len(value) > _LONGEST_URL else None
+
+
+TimeOfDay = Annotated[
+    StrictStr,
+    BeforeValidator(_time_of_day),
+    AfterValidator(_text(_TIME_OF_DAY, 'a time of day from "00:00" to "23:59", in quotes')),
+    _schema(_TIME_OF_DAY, "22:00"),
+]
+TimeZone = Annotated[
+    StrictStr,
+    AfterValidator(_text(_ZONE, "a name of the IANA time zone database, such as Europe/Berlin")),
+    AfterValidator(_time_zone),
+    _schema(_ZONE, "Europe/Berlin"),
+]
+HttpsUrl = Annotated[
+    StrictStr,
+    AfterValidator(_text(_URL, "an https URL without a fragment, spaces and quotes encoded", _url_hint)),
+    _schema(_URL, "https://github.com/example/holdfast/blob/main/docs/runbook.md", maxLength=_LONGEST_URL),
+]
+
 TagKey = Annotated[
     StrictStr,
     AfterValidator(
@@ -434,6 +486,33 @@ Encryption = Annotated[
             ],
         }
     ),
+]
+_TOPIC_ARN = rf"arn:{_PARTITION}:sns:{_REGION}:{_ACCOUNT}:[A-Za-z0-9_-]{{1,256}}"
+
+
+def _topic_hint(value: str) -> Hint | None:
+    if value.endswith(".fifo"):
+        return Hint("must be a standard topic: e-mail and most pagers cannot subscribe to a FIFO topic")
+    return None
+
+
+def _key_hint(value: str) -> Hint | None:
+    if "alias/" in value:
+        return Hint("must be the key's ARN, not an alias: an alias can be moved to another key")
+    return None
+
+
+TopicArn = Annotated[
+    StrictStr,
+    AfterValidator(_text(_TOPIC_ARN, "an SNS topic's ARN: arn:aws:sns:<region>:<account>:<name>", _topic_hint)),
+    _schema(_TOPIC_ARN, "arn:aws:sns:ap-southeast-1:111122223333:oncall"),
+]
+KeyArn = Annotated[
+    StrictStr,
+    AfterValidator(
+        _text(_KEY_ARN, "the ARN of a customer managed KMS key: arn:aws:kms:<region>:<account>:key/<id>", _key_hint)
+    ),
+    _schema(_KEY_ARN, "arn:aws:kms:ap-southeast-1:111122223333:key/0fa6e000-0000-4000-8000-000000000000"),
 ]
 VpcId = Annotated[
     StrictStr,

@@ -126,11 +126,16 @@ class MetricName(StrEnum):
         "OutboxAgeSeconds",
         _SECONDS,
         "interruption_sweeper",
-        "how long the oldest alert has waited to be told; 0 when none waits",
+        "how long the oldest alert has waited that might be told; 0 when none waits, or only for quiet hours to end",
     )
     SWEEP_FAILURES = "SweepFailures", _COUNT, "interruption_sweeper", "sends that failed and are left to the next sweep"
 
-    ALERTS_TOLD = "AlertsTold", _COUNT, "alert_notifier", "alerts that Slack took"
+    ALERTS_TOLD = (
+        "AlertsTold",
+        _COUNT,
+        "alert_notifier",
+        "alerts that Slack or SNS took, each counted at every destination it went to",
+    )
     ALERT_LAG_SECONDS = (
         "AlertLagSeconds",
         _SECONDS,
@@ -142,5 +147,5 @@ class MetricName(StrEnum):
         "AlertsUndeliverable",
         _COUNT,
         "alert_notifier",
-        "1 for each run that was refused for good: revoked webhook, archived channel",
+        "1 for each run that a destination refused for good: revoked webhook, archived channel, closed topic",
     )

@@ -96,6 +96,18 @@ def dashboard_name(prefix: str, region: str) -> str:
     return f"{prefix}-{region}"
 
 
+_CONSOLES = {
+    "aws": "https://console.aws.amazon.com",
+    "aws-cn": "https://console.amazonaws.cn",
+    "aws-us-gov": "https://console.amazonaws-us-gov.com",
+}
+
+
+def dashboard_url(partition: str, region: str, dashboard: str) -> str:
+    """Where AWS's console shows a CloudWatch dashboard (CloudWatch guide, sharing a link; each partition's console)."""
+    return f"{_CONSOLES[partition]}/cloudwatch/home?region={region}#dashboards/dashboard/{dashboard}"
+
+
 def is_own_queue(prefix: str, queue: str) -> bool:
     """Whether a queue of this name is one of Holdfast's own, or of their dead-letter queues, in any case."""
     name = queue.casefold().removesuffix("-dlq").removesuffix("-undelivered")

@@ -16,6 +16,9 @@ from holdfast.errors import SettingsError
 
 PREFIX = "HOLDFAST_"
 
+NONE = "none"
+"""The value of a setting that says there is no such thing; an empty one was forgotten."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -79,8 +82,11 @@ class SweeperSettings(LookSettings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifierSettings(Settings):
-    """Of alert_notifier. `webhook_secret` is the name of the secret that holds the webhook's URL; `digest_window` are the
-    seconds for which alerts are gathered after a message.
+    """Of alert_notifier. `webhooks` is a JSON object: destination to the name of the secret that holds the webhook's URL.
+
+    `topic` is the ARN of the topic that alerts are published to, `runbook_url` where the runbook's sections can be read,
+    `quiet_hours` `FROM-TO ZONE`; each of these is `none` when there is none. `digest_window` are the seconds for which
+    alerts are gathered after a message.
     """
 
     service: ClassVar[str] = "alert_notifier"
@@ -89,8 +95,12 @@ class NotifierSettings(Settings):
     region: str
     table: str
     wakeup_queue: str
-    webhook_secret: str
+    webhooks: str
+    topic: str
     digest_window: str
+    quiet_hours: str
+    runbook_url: str
+    dashboard_url: str
 
 
 def parse_seconds(text: str, name: str) -> timedelta:
@@ -104,6 +114,20 @@ def parse_seconds(text: str, name: str) -> timedelta:
     return timedelta(seconds=int(text))
 
 
+def optional(text: str) -> str | None:
+    """The value of a settings field that may be `none`."""
+    return None if text == NONE else text
+
+
+def parse_webhooks(text: str) -> dict[str, str]:
+    """The name of the webhook's secret of each Slack destination.
+
+    Raises:
+        SettingsError: the text is not a JSON object of texts.
+    """
+    return _texts(text, "webhooks", "destinations to secret names, for example {'slack': 'holdfast/slack-webhook'}")
+
+
 def variable(name: str) -> str:
     """The environment variable of a settings field."""
     return f"{PREFIX}{name.upper()}"
@@ -115,12 +139,18 @@ def parse_look_queues(text: str) -> dict[str, str]:
     Raises:
         SettingsError: the text is not a JSON object of texts, or it is empty.
     """
+    what = "network ids to queue URLs, for example {'public': 'https://…'}"
+    found = _texts(text, "look_queues", what)
+    if not found:
+        raise SettingsError(f"{variable('look_queues')} must map {what}")
+    return found
+
+
+def _texts(text: str, name: str, what: str) -> dict[str, str]:
     try:
         value: Any = json.loads(text)
     except ValueError as error:
-        raise SettingsError(f"{variable('look_queues')} is not JSON: {error}") from error
-    if not isinstance(value, dict) or not value or not all(isinstance(url, str) for url in value.values()):
-        raise SettingsError(
-            f"{variable('look_queues')} must map network ids to queue URLs, for example {{'public': 'https://…'}}"
-        )
+        raise SettingsError(f"{variable(name)} is not JSON: {error}") from error
+    if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+        raise SettingsError(f"{variable(name)} must map {what}")
     return value

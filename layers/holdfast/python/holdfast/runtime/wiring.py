@@ -14,10 +14,11 @@ from functools import cache
 from holdfast.adapters import clients
 from holdfast.adapters.dynamodb import DynamoLedger
 from holdfast.adapters.ec2 import Ec2Instances
-from holdfast.adapters.outbox import DynamoOutbox
+from holdfast.adapters.outbox import DynamoOutboxes
 from holdfast.adapters.sqs import SqsLooks, SqsWakeups
 from holdfast.interruption.case import Scope
 from holdfast.runtime.config import HoldfastConfig
+from holdfast.runtime.routes import routes_of
 from holdfast.runtime.scope import configuration, scope_of
 from holdfast.runtime.settings import IngestSettings, SweeperSettings, parse_look_queues
 
@@ -38,7 +39,7 @@ class Sweeper:
     """What interruption_sweeper works with."""
 
     ledger: DynamoLedger
-    outbox: DynamoOutbox
+    outbox: DynamoOutboxes
     looks: SqsLooks
     wakeups: SqsWakeups
 
@@ -54,7 +55,7 @@ def ingest() -> Ingest:
     config = configuration()
     return Ingest(
         scope=scope_of(config, settings.account, settings.region),
-        ledger=ledger(settings.table, settings.region, config),
+        ledger=ledger(settings.table, settings.account, settings.region, config),
         instances=Ec2Instances(clients.ec2(settings.region)),
         looks=look_queues(settings.look_queues, settings.account, settings.region, config),
         wakeups=SqsWakeups(clients.sqs(settings.region), settings.wakeup_queue),
@@ -71,20 +72,25 @@ def sweeper() -> Sweeper:
     settings = SweeperSettings.from_env(os.environ)
     config = configuration()
     return Sweeper(
-        ledger=ledger(settings.table, settings.region, config),
-        outbox=DynamoOutbox(clients.dynamodb(settings.region), settings.table),
+        ledger=ledger(settings.table, settings.account, settings.region, config),
+        outbox=DynamoOutboxes(
+            clients.dynamodb(settings.region),
+            settings.table,
+            routes_of(config, settings.account, settings.region).names,
+        ),
         looks=look_queues(settings.look_queues, settings.account, settings.region, config),
         wakeups=SqsWakeups(clients.sqs(settings.region), settings.wakeup_queue),
     )
 
 
-def ledger(table: str, region: str, config: HoldfastConfig) -> DynamoLedger:
-    """The ledger, which keeps its rows as long as the configuration says."""
+def ledger(table: str, account: str, region: str, config: HoldfastConfig) -> DynamoLedger:
+    """The ledger, which keeps its rows as long as the configuration says and puts alerts where it sends them."""
     return DynamoLedger(
         clients.dynamodb(region),
         table,
         fact_days=config.audit.fact_retention_days,
         rejection_days=config.audit.poison_retention_days,
+        destinations=routes_of(config, account, region).destinations,
     )
 
 

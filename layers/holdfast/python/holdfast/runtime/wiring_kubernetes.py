@@ -53,7 +53,7 @@ def judge() -> Judge:
     access = EksAccess(clients.eks(settings.region), clients.session(settings.region), settings.region)
     return Judge(
         scope=scope_of(config, settings.account, settings.region),
-        ledger=ledger(settings.table, settings.region, config),
+        ledger=ledger(settings.table, settings.account, settings.region, config),
         instances=Ec2Instances(clients.ec2(settings.region)),
         clusters=KubeClusters(access, [cluster.name for cluster in here]),
         queues=SqsQueues(clients.sqs(settings.region), {cluster.name: queue_names(cluster) for cluster in here}),
