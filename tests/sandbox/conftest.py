@@ -27,12 +27,12 @@ PATIENCE = 300.0
 """Longer than a message that failed stays invisible (120 s) and comes back, on a busy machine."""
 
 
-def wait_for[T](look: Callable[[], T], what: str, seconds: float = 30.0) -> T:
-    """The first answer of `look` that is true; the test fails when none comes in time."""
+def wait_for[T](look: Callable[[], T], what: str, seconds: float = 30.0, every: float = 0.05) -> T:
+    """The first answer of `look`, which is asked `every` so many seconds, that is true; none in time fails the test."""
     deadline = time.monotonic() + seconds
     while not (answer := look()):
         assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
-        time.sleep(0.05)
+        time.sleep(every)
     return answer
 
 

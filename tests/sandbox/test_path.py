@@ -60,7 +60,7 @@ def test_what_was_delivered_twice_is_told_once(whole: SandboxState, player: Play
             for count in counts
         )
 
-    wait_for(quiet, "the queues are empty", PATIENCE)
+    wait_for(quiet, "the queues are empty", PATIENCE, 0.5)
     assert told_before + 1 == len(up.slack(whole).messages())
 
 
@@ -87,6 +87,7 @@ def test_a_permission_taken_away_fails_loudly_and_loses_nothing(whole: SandboxSt
             ],
             "ingest says which permission it lacks",
             PATIENCE,
+            0.5,
         )
         assert played.instance_id is not None
         key = InstanceKey(whole.account, whole.region, played.instance_id)

@@ -72,7 +72,7 @@ def play(sandbox: SandboxState, prepared: Wave, *, progress: up.Progress = print
         read = Player(sandbox).karpenter_reads_its_queue()
         progress(f"Played: Karpenter has read {read} messages, drained what it could and ended the instances")
         found, wrong = _wait(sandbox, prepared, mark, began + PATIENCE.total_seconds())
-    wave.over(sandbox, prepared)
+    wave.over(sandbox, prepared, prepared.truths)
     return WaveOutcome(prepared, found, timedelta(seconds=time.monotonic() - began), wrong)
 
 

@@ -1,8 +1,9 @@
 """Start MiniStack as the sandbox needs it. Run by path in MiniStack's own Python, so it imports nothing else.
 
-MiniStack's `main` is called as it is, after three things were done to it:
+MiniStack's `main` is called as it is, after some things were done to it:
 
 - CloudFormation learns the types that our stacks use and MiniStack refuses, by MiniStack's own service code;
+- IAM and DynamoDB answer as AWS does where we depend on it;
 - it listens on one loopback port only (with TLS it would take :443 too where it may);
 - a control endpoint, `/_holdfast/…`, does what no AWS API allows: events of AWS services with times in the
   past, and an EKS cluster whose API server is ours. It answers only to the bearer token in
@@ -37,6 +38,7 @@ def main() -> None:
 
     _teach_cloudformation()
     _teach_iam()
+    _teach_dynamodb()
     ministack.app._port_is_bindable = lambda *_: False  # noqa: SLF001
     ministack.app.app = with_control(ministack.app.app, token)
     sys.argv[1:] = []
@@ -91,6 +93,21 @@ def _teach_iam() -> None:
         return _BATCH_ACTIONS.get(action, action)
 
     iam_actions.extract_iam_action = action_of
+
+
+def _teach_dynamodb() -> None:
+    """DescribeTable tells the status of each index; MiniStack leaves it out for a table that CloudFormation made."""
+    from ministack.services import dynamodb  # noqa: PLC0415
+
+    native = dynamodb._table_description  # noqa: SLF001
+
+    def description(*arguments: Any, **named: Any) -> Any:
+        described = native(*arguments, **named)
+        for index in described.get("GlobalSecondaryIndexes") or ():
+            index.setdefault("IndexStatus", "ACTIVE")
+        return described
+
+    dynamodb._table_description = description  # noqa: SLF001
 
 
 # SQS authorises its batch calls by the single action (SQS guide, "Using identity-based policies").

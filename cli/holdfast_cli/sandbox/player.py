@@ -21,9 +21,9 @@ from holdfast_cli.sandbox.kube.control import Control
 from holdfast_cli.sandbox.kube_seed import instance_of
 from holdfast_cli.sandbox.state import SandboxState
 
-WARNED_BEFORE = timedelta(minutes=8)
-"""How long ago the played warnings came: every deadline is over, and no instance has been gone for ten minutes yet. A
-NodeClaim that is still there then is rightly told as a ghost: `Player.nodeclaims_go` comes before."""
+WARNED_BEFORE = timedelta(minutes=4)
+"""How long ago the played warnings came: every Spot deadline is over and the instances have ended. Ten minutes after that
+a NodeClaim that is still there is rightly told as a ghost: `Player.nodeclaims_go` comes before, on a slow machine too."""
 
 _POLLS = 600
 """More receives than the queue needs after the longest of our waves; then somebody keeps sending."""

@@ -5,7 +5,7 @@ follow at `send`, each one as often as the wave says and in no order, as EventBr
 """
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import batched
@@ -137,13 +137,15 @@ def send(sandbox: SandboxState, wave: Wave, *, each: Callable[[int], None] = lam
         each(sent)
 
 
-def over(sandbox: SandboxState, wave: Wave) -> None:
-    """The wave is over: its NodeClaims, nodes and pods go. Only once the verdicts are in, as `Player.nodeclaims_go` tells.
+def over(sandbox: SandboxState, wave: Wave, instances: Collection[str]) -> None:
+    """The NodeClaims of these instances go, with nodes and pods. Only once their verdicts are in, as
+    `Player.nodeclaims_go` tells.
 
     Raises:
         SandboxError: one is not there any more.
     """
-    remove_nodes(up.kubernetes(sandbox), wave.claims)
+    claims = [claim for instance_id, claim in zip(wave.truths, wave.claims, strict=True) if instance_id in instances]
+    remove_nodes(up.kubernetes(sandbox), claims)
 
 
 def delivered(events: Sequence[Event], *, again: float, seed: int) -> list[Event]:
