@@ -19,7 +19,10 @@ CASE_KEYS: Mapping[str, str] = {
     "account": "the AWS account of the instance",
     "region": "the region of the instance",
     "instance": "the EC2 instance id",
-    "cycle": "`0`, or the LaunchTime of the run for an instance that stops and starts again",
+    "cycle": (
+        "`0`, or the LaunchTime of the run for an instance that stops and starts again, or the time of the warning for a "
+        "second interruption of one run"
+    ),
     "cluster": "the EKS cluster",
     "nodepool": "the NodePool",
     "nodeclaim": "the NodeClaim",

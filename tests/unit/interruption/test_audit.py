@@ -290,8 +290,50 @@ class TestCorrections:
         plant.arrive(day + 122, message(state_body("shutting-down", seconds=day + 121), id="end"))
         plant.run(2 * day)
 
-        assert plant.verdicts(KEY)["0"] == ("MISSED", "UNKNOWN", True)
+        assert plant.verdicts(KEY) == {
+            "0": ("NOT_RECLAIMED", None, True),
+            "2026-09-02T04:10:00Z": ("MISSED", "UNKNOWN", True),
+        }
         assert len(plant.posted()) == 2
+        assert not any("Corrected" in text for text in plant.posted())
+
+    @pytest.mark.parametrize("death", ["kill_before", "kill_after"])
+    def test_two_false_alarms_in_one_run_are_two_cases_and_each_is_told_once(self, death: str):
+        """Wherever somebody dies, from the second warning to its last look."""
+        day = 24 * 3600.0
+
+        def twice() -> Plant:
+            plant = Plant()
+            missed(ended=None).play(plant)
+            plant.run(LONG)
+            plant.arrive(day + 1, message(warning_body(seconds=day), id="second"))
+            return plant
+
+        undisturbed = twice()
+        before = len(undisturbed.faults.calls)
+        undisturbed.run(2 * day)
+        false_alarm = ("NOT_RECLAIMED", None, True)
+        assert undisturbed.verdicts(KEY) == {"0": false_alarm, "2026-09-02T04:10:00Z": false_alarm}
+        assert len(undisturbed.posted()) == 2
+        for number in range(before, len(undisturbed.faults.calls)):
+            plant = twice()
+            setattr(plant.faults, death, number)
+            plant.run(2 * day)
+            name = undisturbed.faults.calls[number]
+            assert plant.outcome() == undisturbed.outcome(), name
+            twice_told = (name, death) in {("post", "kill_after"), ("mark_told", "kill_before")}
+            assert len(plant.posted()) == 2 + twice_told, name
+
+    def test_a_second_interruption_is_decided_and_counted_as_the_first_was(self):
+        day = 24 * 3600.0
+        plant = Plant()
+        missed(ended=None).play(plant)
+        plant.run(LONG)
+        plant.clock.now = at(day + 700)
+        plant.ingest(message(warning_body(seconds=day), id="second"))
+        result = plant.audit(Look(KEY, at(day)))
+
+        assert [record.case.cycle for record in result.decided] == ["2026-09-02T04:10:00Z"]
 
 
 class TestRestarts:

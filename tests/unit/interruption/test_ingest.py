@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.errors import Denied, HoldfastError, Throttled, Unavailable
-from holdfast.interruption.event import Kind
+from holdfast.interruption.event import Kind, parse
 from holdfast.interruption.ingest import IngestResult, ingest
 from holdfast.interruption.observation import Answer, InstanceView
 from holdfast.ports import InstanceKey, Look
@@ -19,6 +19,7 @@ from tests.builders import (
     body,
     ec2,
     message,
+    nodeclaim,
     state_body,
     warning_body,
 )
@@ -135,6 +136,54 @@ def test_a_fact_whose_watch_was_never_opened_is_watched_when_its_message_comes_b
 
     assert (result.duplicates, result.watched) == (1, (KEY,))
     assert watches(plant) == {OUR: 0}
+
+
+class TestRedrivenEnds:
+    """The end of an instance was stored, and ingest died five times before it could ask EC2 who ended it."""
+
+    @pytest.fixture
+    def plant(self) -> Plant:
+        plant = Plant(start=900)
+        plant.ledger.put_fact(parse(state_body("terminated"), HOME).facts[0])
+        plant.instances.views[OUR] = ec2("terminated", SPOT)
+        return plant
+
+    def test_it_is_asked_about_and_watched(self, plant: Plant):
+        result = plant.ingest(message(state_body("terminated"), id="redriven", sent=900))
+
+        assert (result.duplicates, result.watched) == (1, (KEY,))
+
+    def test_an_ordinary_duplicate_is_not(self, plant: Plant):
+        result = plant.ingest(message(state_body("terminated"), id="again", sent=120))
+
+        assert (result.duplicates, result.watched, plant.instances.asked) == (1, (), [])
+
+    def test_an_ordinary_termination_stays_unwatched(self, plant: Plant):
+        plant.instances.views[OUR] = ec2("terminated", USER)
+
+        assert plant.ingest(message(state_body("terminated"), id="redriven", sent=900)).watched == ()
+
+    def test_all_of_a_batch_are_asked_about_by_one_call(self, plant: Plant):
+        ids = [f"i-{number:017x}" for number in range(10)]
+        for name in ids:
+            plant.ledger.put_fact(parse(state_body("terminated", name), HOME).facts[0])
+        plant.ingest(*(message(state_body("terminated", name), id=name, sent=900) for name in ids))
+
+        assert plant.instances.asked == [tuple(ids)]
+
+    def test_one_whose_case_is_judged_already_is_judged_once_more_and_told_once(self, plant: Plant):
+        plant.clusters.claims["cluster-a"] = [nodeclaim()]
+        for number in (1, 2):
+            plant.ingest(message(state_body("terminated"), id=f"redriven-{number}", sent=900))
+            plant.run(2 * 3600)
+
+        assert len([text for text in plant.posted() if "without a warning" in text]) == 1
+
+    def test_a_replay_of_what_is_known_asks_for_nothing(self, plant: Plant):
+        text = state_body("terminated", **{"replay-name": "backfill"})
+        result = plant.ingest(message(text, id="replayed", sent=900))
+
+        assert (result.duplicates, result.watched, plant.instances.asked) == (1, (), [])
 
 
 def test_a_duplicate_of_a_known_warning_asks_for_nothing(plant: Plant):

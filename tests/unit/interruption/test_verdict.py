@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.interruption.case import Cluster, Deletion, Drained, End, Note, Scope
+from holdfast.interruption.case import Cluster, Deletion, Drained, End, Note, Scope, fold
 from holdfast.interruption.event import Home, Kind
 from holdfast.interruption.observation import (
     Answer,
@@ -16,7 +16,7 @@ from holdfast.interruption.observation import (
     Observation,
     QueueView,
 )
-from holdfast.interruption.verdict import Cause, Judgement, Verdict
+from holdfast.interruption.verdict import Cause, Judgement, Verdict, judge
 from tests.builders import (
     CONTROLLER,
     HOME,
@@ -576,7 +576,7 @@ class TestFalseAlarm:
         case = case_of(*rows)
 
         assert (case.warned_at, case.deadline) == (at(second), at(second + 120))
-        assert Note.SEVERAL_WARNINGS in case.notes
+        assert case.cycle == "2026-09-02T04:10:00Z"
         assert verdict(*rows, now=second + 400) is V.MISSED
 
 
@@ -912,6 +912,68 @@ class TestSentence:
 
     def test_without_any_time_it_needs_no_brackets(self):
         assert judged(rebalance(0)).reason == ("Nothing announced an interruption and the instance did not end.")
+
+
+class TestSecondInterruption:
+    """A warning that comes when the instance has outlived the first is an interruption of its own."""
+
+    LATER = 3 * 3600.0
+
+    def cases(self, *rows) -> list[tuple[Verdict, float | None]]:
+        facts = [row for row in rows if not isinstance(row, Observation)]
+        looks = [row for row in rows if isinstance(row, Observation)]
+        cases = fold(facts, looks, SCOPE)
+        return [
+            (
+                judge(case, at(30 * DAY), exhausted=True).verdict,
+                None if case.warned_at is None else (case.warned_at - at(0)).total_seconds(),
+            )
+            for case in cases
+        ]
+
+    @pytest.mark.parametrize(("second", "count"), [(600, 1), (601, 2)])
+    def test_it_begins_480_s_after_the_first_deadline(self, second: float, count: int):
+        assert len(self.cases(warning(), warning(second))) == count
+
+    def test_each_is_judged_by_its_own_looks(self):
+        first = observation(600, ec2(), kube())
+        second = observation(self.LATER + 60, ec2(), kube(deleted=self.LATER + 5, drained=self.LATER + 50))
+
+        assert self.cases(warning(), first, warning(self.LATER), second) == [
+            (V.NOT_RECLAIMED, 0),
+            (V.HANDLED_IN_TIME, self.LATER),
+        ]
+
+    def test_the_second_warning_shows_that_the_instance_outlived_the_first(self):
+        """No look was made at the end of the first: EC2 warns of instances that run."""
+        seen = observation(135, ec2(), kube())
+
+        assert self.cases(warning(), seen, warning(self.LATER))[0] == (V.NOT_RECLAIMED, 0)
+
+    @pytest.mark.parametrize(
+        "rows",
+        [
+            [warning(), *ended(121), warning(3 * 3600.0)],
+            [notice(starts=14 * DAY), warning(60), warning(3 * 3600.0)],
+            [notice(starts=DAY), notice(DAY + 3600, starts=DAY, status="open")],
+            [notice(starts=DAY), notice(3 * DAY, starts=DAY, status="closed")],
+            [notice(starts=None), warning(DAY)],
+        ],
+        ids=["ended", "another is still to come", "an update of the past", "the closing", "no date"],
+    )
+    def test_what_is_no_interruption_of_its_own(self, rows: list):
+        assert len(self.cases(*rows)) == 1
+
+    def test_a_start_in_between_makes_runs_and_not_more(self):
+        rows = [warning(action="stop"), state("stopped", 121), state("pending", 900), warning(DAY, action="stop")]
+
+        assert len(self.cases(*rows)) == 2
+
+    def test_three_are_three_in_any_order(self):
+        rows = [warning(), warning(DAY), warning(2 * DAY)]
+
+        assert self.cases(*rows) == self.cases(*reversed(rows))
+        assert [when for _, when in self.cases(*rows)] == [0, DAY, 2 * DAY]
 
 
 class TestCluster:

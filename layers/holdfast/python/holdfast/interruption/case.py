@@ -1,8 +1,9 @@
 """Facts and observations of one instance, folded into cases.
 
 The fold is pure and order-free: the same set of facts and observations, in any order and with any duplicates, gives the
-same cases. A case is one run of an instance (EC2 gives a new LaunchTime at each start), from its first warning, or from
-its end when there was none, to the last evidence of how Karpenter handled it.
+same cases. A case is one interruption of one run of an instance (EC2 gives a new LaunchTime at each start), from its
+first warning, or from its end when there was none, to the last evidence of how Karpenter handled it. A warning that comes
+when the instance has outlived all earlier ones is an interruption of its own: what came of them stays on record.
 """
 
 from __future__ import annotations
@@ -143,9 +144,10 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run of one instance, with all that is known of its interruption. Times are UTC; None means not known.
+    """One interruption of one instance, with all that is known of its interruption. Times are UTC; None means not known.
 
-    `cycle` is `0`, or the LaunchTime of the run for instances that stop and start again. `warned_at` is the first
+    `cycle` is `0`, the LaunchTime of the run for instances that stop and start again, or the time of the warning for a
+    second interruption of one run. `warned_at` is the first
     warning, `deadline` the time EC2 announced. `blind` says that the last look got no answer from EC2 or Kubernetes.
     `notes` are remarks, `missing` the evidence a better verdict would need.
 
@@ -228,7 +230,9 @@ def fold(facts: Iterable[Fact], observations: Iterable[Observation], scope: Scop
     looks = sorted(set(observations), key=lambda look: (look.at, repr(look)))
     if not ordered:
         return ()
-    starts = _starts(ordered, looks)
+    begun = _starts(ordered, looks)
+    again = _warned_again(ordered, begun)
+    starts = [None, *sorted(begun | again)]
     runs = [[fact for fact in ordered if _cycle_of(fact.at, starts) == index] for index in range(len(starts))]
     told_of = [index for index, run in enumerate(runs) if run]
     cases: list[Case] = []
@@ -236,7 +240,9 @@ def fold(facts: Iterable[Fact], observations: Iterable[Observation], scope: Scop
         # A look at a run that no fact tells of yet is the latest look at the case before it all the same.
         until = [look for look in looks if index <= _cycle_of(look.at, starts) < following]
         own = [look for look in until if _cycle_of(look.at, starts) == index]
-        cases.append(_case(runs[index], own, until, starts[index], scope))
+        after = starts[following] if following < len(starts) else None
+        survived = after if after in again else None
+        cases.append(_case(runs[index], own, until, starts[index], survived, scope))
     return tuple(cases)
 
 
@@ -253,8 +259,8 @@ def _fact_order(fact: Fact) -> tuple[datetime, str, str, bool, str]:
     return (fact.at, fact.kind, fact.event_id, fact.replay is not None, repr(fact))
 
 
-def _starts(facts: Sequence[Fact], looks: Sequence[Observation]) -> list[datetime | None]:
-    """When each run of the instance began; the first one counts as None, since all that came before belongs to it."""
+def _starts(facts: Sequence[Fact], looks: Sequence[Observation]) -> set[datetime]:
+    """When each run of the instance began, without the first one, since all that came before belongs to it."""
     stopped = False
     begun: set[datetime] = set()
     for fact in facts:
@@ -271,7 +277,33 @@ def _starts(facts: Sequence[Fact], looks: Sequence[Observation]) -> list[datetim
         same = {moment for moment in begun if timedelta(0) <= moment - launch <= timedelta(minutes=5)}
         if same or launch != launches[0]:
             begun = begun - same | {launch}
-    return [None, *sorted(begun)]
+    return begun
+
+
+def _warned_again(facts: Sequence[Fact], starts: set[datetime]) -> set[datetime]:
+    """When warnings came that the instance, still in the same run, got after it had outlived all earlier ones.
+
+    EC2 warns of what is to come: an update that tells of a time in the past is about the interruption it is an update of.
+    """
+    runs = [None, *sorted(starts)]
+    begun: set[datetime] = set()
+    run = -1
+    earlier: list[Fact] = []
+    ended = False
+    for fact in facts:
+        position = _cycle_of(fact.at, runs)
+        if position != run:
+            run, earlier, ended = position, [], False
+        ended = ended or fact.state in ENDING_STATES
+        if fact.kind not in WARNINGS or fact.status == "closed":
+            continue
+        deadline = deadline_of(fact)
+        ahead = deadline is None or deadline >= fact.at
+        if earlier and ahead and not ended and all(_outlived(other, fact) for other in earlier):
+            begun.add(fact.at)
+            earlier = []
+        earlier.append(fact)
+    return begun
 
 
 def _cycle_of(moment: datetime, starts: Sequence[datetime | None]) -> int:
@@ -283,9 +315,17 @@ def _cycle_of(moment: datetime, starts: Sequence[datetime | None]) -> int:
 
 
 def _case(
-    facts: list[Fact], looks: list[Observation], until: list[Observation], start: datetime | None, scope: Scope
+    facts: list[Fact],
+    looks: list[Observation],
+    until: list[Observation],
+    start: datetime | None,
+    survived: datetime | None,
+    scope: Scope,
 ) -> Case:
-    """The case of one run: `looks` are those at this run, `until` all that were made before the next run with facts."""
+    """One case: `looks` are those at it, `until` all that were made before the next one with facts.
+
+    `survived` is when the same run was warned again, which shows that it still ran.
+    """
     instances = [(look.at, look.ec2) for look in looks if look.ec2 is not None and look.ec2.answer is Answer.OK]
     views = [(look.at, look.kubernetes) for look in looks if look.kubernetes is not None]
     found = [(at, view) for at, view in views if view.answer is Answer.OK]
@@ -330,6 +370,7 @@ def _case(
         undeleted_at=undeleted_at,
         absent_at=absent_at,
         over_at=over_at,
+        survived=survived,
         evicted=evicted_at is not None,
         notes=notes,
     )
@@ -520,6 +561,7 @@ def _end(
     undeleted_at: datetime | None,
     absent_at: datetime | None,
     over_at: datetime | None,
+    survived: datetime | None,
     evicted: bool,
     notes: list[Note],
 ) -> End:
@@ -529,7 +571,8 @@ def _end(
         return End.SERVER
     if code is None and (evicted or statuses & {"instance-terminated-by-experiment", "instance-stopped-by-experiment"}):
         return End.SERVER
-    if deleted_at is None and over_at is not None and _running_after(over_at, ended_at, instances):
+    ran = over_at is not None and (survived is not None or _running_after(over_at, ended_at, instances))
+    if deleted_at is None and ran:
         return End.RUNNING
     role = None if cluster is None else cluster.controller_role_arn
     callers = _first_callers(facts)
@@ -541,9 +584,7 @@ def _end(
         if code == "Client.InstanceInitiatedShutdown":
             return End.OTHER_CLIENT
         return _client_end(ended_at, deleted_at, undeleted_at, absent_at, notes)
-    if over_at is not None and _running_after(over_at, ended_at, instances):
-        return End.RUNNING
-    return End.UNKNOWN
+    return End.RUNNING if ran else End.UNKNOWN
 
 
 def _running_after(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Protocol
 
@@ -29,6 +29,10 @@ from holdfast.interruption.event import (
 from holdfast.interruption.look import describe
 from holdfast.interruption.observation import Answer, InstanceView
 from holdfast.ports import InstanceKey, Instances, Ledger, Look, Looks, Wakeups
+
+REDRIVEN_AFTER = timedelta(minutes=2)
+"""A message that SQS took so long after its event was put back from a dead-letter queue: events arrive within seconds,
+also when EventBridge delivers them twice, and a message gets there only after five visibility timeouts."""
 
 _REOPENING = frozenset({Kind.REBALANCE, Kind.BID_EVICTED, Kind.TERMINATE_CALL})
 
@@ -149,12 +153,20 @@ def _record(message: Message, batch: _Batch, home: Home, now: datetime, ledger: 
             key = InstanceKey(fact.account, fact.region, fact.subject)
             if ledger.open_watch(key, fact.at):
                 batch.due[key] = fact.at
+        elif fact.is_instance and _redriven(fact, message):
+            # Of an end EC2 has to be asked: not for each ordinary duplicate, of which the first copy went well.
+            _watch(fact, message, batch, now, ledger)
     if parsed.rejection is not None:
         alert = poison_alert(parsed.rejection, message, home, now)
         ledger.put_rejection(parsed.rejection, day=message.sent_at or now, message_id=message.id, alert=alert)
         batch.rejected.append(parsed.rejection)
         if alert is not None:
             batch.poison_alerts.add(alert.id)
+
+
+def _redriven(fact: Fact, message: Message) -> bool:
+    # A replay of the archive is late too, and repeats what was heard long ago.
+    return fact.replay is None and message.sent_at is not None and message.sent_at > fact.at + REDRIVEN_AFTER
 
 
 def _watch(fact: Fact, message: Message, batch: _Batch, now: datetime, ledger: Ledger) -> None:
