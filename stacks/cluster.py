@@ -8,10 +8,10 @@ from constructs import Construct
 
 from holdfast.runtime import names
 from holdfast.runtime.config import Cluster, Queue
+from holdfast.runtime.event_patterns import KARPENTER
 from stacks.constructs.alarms import KARPENTER_QUEUE_PAGE, KARPENTER_QUEUE_WARNING, Alarms, Runbook, Urgency
 from stacks.constructs.arns import Arns
 from stacks.constructs.event_queue import EventQueue, EventRule, QueueSettings
-from stacks.event_patterns import KARPENTER
 from stacks.statement import Statement
 
 VISIBILITY_TIMEOUT = timedelta(seconds=30)

@@ -87,7 +87,7 @@ JUDGE_SECONDS_PER_NODE: Final = Decimal("0.001")
 
 WRITES_PER_EVENT: Final = 3  # the fact, and the watch with its row in an index
 WRITES_PER_LOOK: Final = 20  # the look, and in one transaction, which counts twice, watch and case with their indexes
-READS_PER_SWEEP: Final = 6  # twelve eventually consistent queries
+READS_PER_SWEEP: Final = 15  # twenty-two eventually consistent queries, and four rows read consistently
 READS_PER_LOOK: Final = 10  # the instance's history
 KILOBYTES_PER_EVENT: Final = 1  # as a fact
 KILOBYTES_PER_LOOK: Final = 4

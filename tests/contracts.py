@@ -9,10 +9,11 @@ from datetime import timedelta
 import pytest
 
 from holdfast.errors import Conflict
-from holdfast.interruption.event import Disposition, Fact, Kind, Rejection
+from holdfast.interruption.event import Disposition, Fact, Home, Kind, Rejection
+from holdfast.interruption.mode import Lag, Mode
 from holdfast.interruption.record import CaseRecord
 from holdfast.interruption.verdict import judge
-from holdfast.ports import Busy, History, InstanceKey, Lease, Ledger, Look, Outbox, Watch
+from holdfast.ports import Busy, History, InstanceKey, Lease, Ledger, Look, Outbox, States, Stored, Watch
 from tests.builders import ACCOUNT, KEY, REGION, SPOT, W, alert, at, case_of, ec2, kube, observation, state, warning
 from tests.fakes import Clock
 
@@ -202,6 +203,28 @@ class LedgerContract:
 
         assert list(store.ledger.overdue(at(10), limit=10)) == [Look(KEY, at(9), "cluster-b")]
 
+    def test_an_alert_is_put_once(self, store: Store) -> None:
+        assert [store.ledger.put_alert(alert("one")), store.ledger.put_alert(alert("one"))] == [True, False]
+        assert [item.id for item in store.outbox.pending((), limit=10, now=store.clock())] == ["one"]
+
+    def test_a_canary_is_found_by_its_id_once_it_arrived(self, store: Store) -> None:
+        name = "canary-2026-09-01T04:10:00Z"
+        landed = Fact(Kind.CANARY, ACCOUNT, REGION, name, W, "e-1", received_at=at(3))
+
+        assert store.ledger.canary(Home(ACCOUNT, REGION), name) is None
+        store.ledger.put_fact(landed)
+        found = store.ledger.canary(Home(ACCOUNT, REGION), name)
+        assert found is not None
+        assert (found, found.received_at) == (landed, at(3))
+        assert store.ledger.canary(Home(ACCOUNT, "eu-west-1"), name) is None
+
+    def test_watches_that_are_due_before_a_moment_are_counted_up_to_a_limit(self, store: Store) -> None:
+        for digit, due in enumerate((10, 20, 60, 900)):
+            store.ledger.open_watch(InstanceKey(ACCOUNT, REGION, f"i-0000000000000000{digit}"), at(due))
+
+        assert [store.ledger.count_open(at(60.5), limit=limit) for limit in (10, 3, 2)] == [3, 3, 2]
+        assert store.ledger.count_open(at(5), limit=10) == 0
+
     def test_facts_about_what_is_no_instance_are_kept_too(self, store: Store) -> None:
         kept = Fact(Kind.EXPERIMENT, ACCOUNT, REGION, "EXPfake1234567890", W, "e-1", status="running")
 
@@ -324,3 +347,47 @@ class OutboxContract:
         store.outbox.release(old, not_before=at(500))
 
         assert store.outbox.acquire("three", now=at(60), lifetime=LIFETIME) == Busy(at(95))
+
+
+class StatesContract:
+    """The rules of the States port."""
+
+    @pytest.fixture
+    def states(self) -> States:
+        raise NotImplementedError
+
+    def test_of_what_nobody_wrote_nothing_is_remembered(self, states: States) -> None:
+        assert states.read(Mode) is None
+
+    def test_what_is_written_is_read_back_with_the_version_for_the_next_write(self, states: States) -> None:
+        first, second = Mode(at(0)), Mode(at(60), since=at(60), reason="why")
+        states.write(first, version=0)
+        assert states.read(Mode) == Stored(first, 1)
+        states.write(second, version=1)
+        assert states.read(Mode) == Stored(second, 2)
+
+    @pytest.mark.parametrize("version", [0, 2])
+    def test_nothing_is_written_over_what_was_not_read(self, states: States, version: int) -> None:
+        states.write(Mode(at(0)), version=0)
+
+        with pytest.raises(Conflict):
+            states.write(Mode(at(60)), version=version)
+        assert states.read(Mode) == Stored(Mode(at(0)), 1)
+
+    def test_a_row_that_is_not_there_has_no_version_to_write_over(self, states: States) -> None:
+        with pytest.raises(Conflict):
+            states.write(Mode(at(0)), version=1)
+
+    def test_a_word_is_put_over_the_last_one(self, states: States) -> None:
+        states.put(Lag(31.5, at(0)))
+        states.put(Lag(45, at(20)))
+
+        held = states.read(Lag)
+        assert held is not None
+        assert held.value == Lag(45, at(20))
+
+    def test_each_kind_is_a_row_of_its_own(self, states: States) -> None:
+        states.put(Lag(31.5, at(0)))
+        states.write(Mode(at(0)), version=0)
+
+        assert states.read(Mode) == Stored(Mode(at(0)), 1)

@@ -15,14 +15,26 @@ from typing import Any, Concatenate
 
 from holdfast.alerts.alert import Alert
 from holdfast.errors import Conflict, HoldfastError, NotFound
-from holdfast.interruption.event import Fact, Rejection
+from holdfast.interruption.event import Fact, Home, Rejection
 from holdfast.interruption.observation import Answer, InstanceView, Observation, QueueView
 from holdfast.interruption.record import CaseRecord
 from holdfast.karpenter.nodeclaim import NodeClaim
 from holdfast.karpenter.nodepool import NodePool
 from holdfast.karpenter.pods import Pod, PodDisruptionBudget
 from holdfast.karpenter.workload import ReplicaList, Replicas
-from holdfast.ports import Busy, Delivery, DeliveryStatus, History, InstanceKey, Lease, Look, Watch
+from holdfast.ports import (
+    Busy,
+    Delivery,
+    DeliveryStatus,
+    History,
+    InstanceKey,
+    Lease,
+    Look,
+    Remembered,
+    RuleView,
+    Stored,
+    Watch,
+)
 
 MAX_DELAY = timedelta(minutes=15)
 """SQS delays a message by no more."""
@@ -228,6 +240,71 @@ class FakeLedger(_Fake):
             if watch.due_at is not None and watch.due_at < before
         ]
         return tuple(sorted(late, key=lambda look: (look.due_at, look.key))[:limit])
+
+    @outside
+    def put_alert(self, alert: Alert) -> bool:
+        new = alert.id not in self.shelf.alerts
+        self.shelf.put(alert, self._clock())
+        return new
+
+    @outside
+    def canary(self, home: Home, canary_id: str) -> Fact | None:
+        wanted = (home.account, home.region, canary_id)
+        return next((fact for fact in self.facts.values() if (fact.account, fact.region, fact.subject) == wanted), None)
+
+    @outside
+    def count_open(self, before: datetime, *, limit: int) -> int:
+        due = [watch for watch in self.watches.values() if watch.due_at is not None and watch.due_at < before]
+        return min(len(due), limit)
+
+
+class FakeStates(_Fake):
+    """The States port. `rows` holds what is remembered, by the name of the row."""
+
+    def __init__(self, faults: Faults | None = None) -> None:
+        super().__init__(faults)
+        self.rows: dict[str, Stored[Any]] = {}
+
+    @outside
+    def read[T: Remembered](self, kind: type[T]) -> Stored[T] | None:
+        return self.rows.get(kind.row)
+
+    @outside
+    def write(self, value: Remembered, *, version: int) -> None:
+        held = self.rows.get(value.row)
+        if (0 if held is None else held.version) != version:
+            raise Conflict(f"{value.row} was written by somebody else")
+        self.rows[value.row] = Stored(value, version + 1)
+
+    @outside
+    def put(self, value: Remembered) -> None:
+        self.rows[value.row] = Stored(value, 1)
+
+
+class FakeRules(_Fake):
+    """The Rules port. `views` are the rules there are."""
+
+    def __init__(self, faults: Faults | None = None) -> None:
+        super().__init__(faults)
+        self.views: dict[str, RuleView] = {}
+
+    @outside
+    def describe(self, name: str) -> RuleView:
+        if name not in self.views:
+            raise NotFound(f"rule {name} does not exist")
+        return self.views[name]
+
+
+class FakeBus(_Fake):
+    """The Bus port. `sent` is what it took."""
+
+    def __init__(self, faults: Faults | None = None) -> None:
+        super().__init__(faults)
+        self.sent: list[tuple[str, str, Mapping[str, str]]] = []
+
+    @outside
+    def send(self, *, source: str, detail_type: str, detail: Mapping[str, str]) -> None:
+        self.sent.append((source, detail_type, detail))
 
 
 class FakeLooks(_Fake):

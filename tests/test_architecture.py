@@ -36,6 +36,8 @@ FOR_STACKS = (
     "holdfast.errors",
     "holdfast.runtime.config",
     "holdfast.runtime.config_types",
+    "holdfast.runtime.deployed_rules",
+    "holdfast.runtime.event_patterns",
     "holdfast.runtime.metric_names",
     "holdfast.runtime.names",
     "holdfast.runtime.routes",

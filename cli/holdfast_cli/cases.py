@@ -179,6 +179,7 @@ _KINDS = {
     Kind.SPOT_FULFILLED: "the Spot request was fulfilled",
     Kind.RESERVATION_NOTICE: "capacity reservation notice",
     Kind.EXPERIMENT: "FIS experiment",
+    Kind.CANARY: "Holdfast's own canary",
 }
 
 

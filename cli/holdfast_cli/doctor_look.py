@@ -24,7 +24,7 @@ from holdfast.adapters.slack import SlackMessenger
 from holdfast.alerts.route import SLACK
 from holdfast.errors import Denied, HoldfastError, InvalidDocument, NotFound
 from holdfast.ports import DeliveryStatus
-from holdfast.runtime import names
+from holdfast.runtime import event_patterns, names
 from holdfast.runtime.config import AuthenticationMode, Cluster, HoldfastConfig, Queue
 from holdfast.runtime.routes import routes_of, webhooks_of
 from holdfast.runtime.settings import SweeperSettings
@@ -32,7 +32,6 @@ from holdfast_cli import doctor_checks as checks
 from holdfast_cli.doctor_checks import Check, RuleSeen, State, Target, Told
 from holdfast_cli.ledgers import client_config
 from holdfast_cli.redrive_rules import Way, dead_letters_in
-from stacks import event_patterns
 
 if TYPE_CHECKING:
     import boto3
@@ -381,7 +380,7 @@ def _somebody_is_told(config: HoldfastConfig) -> bool:
 def _audit(env: Environment, control: Deployed) -> Iterator[Probe]:
     prefix = env.config.name
     queue = names.audit_queue_name(prefix)
-    patterns = event_patterns.audit(include_terminate_calls=env.config.audit.include_terminate_calls)
+    patterns = event_patterns.audit(prefix, include_terminate_calls=env.config.audit.include_terminate_calls)
     rules = {names.audit_rule_name(prefix, kind): pattern for kind, pattern in patterns.items()}
     yield from _rules(env, env.place, rules, queue, control.stack)
 

@@ -6,7 +6,6 @@ from typing import Any
 from aws_lambda_powertools.utilities.batch.types import PartialItemFailureResponse
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from holdfast.interruption.event import Disposition
 from holdfast.interruption.ingest import Message, ingest
 from holdfast.runtime import batch, clock, observability, wiring
 from holdfast.runtime.metric_names import MetricName
@@ -36,6 +35,7 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
         looks=needs.looks,
         wakeups=needs.wakeups,
         parallel=parallel,
+        states=needs.states,
     )
     for item in result.stored:
         fact = item.fact
@@ -48,11 +48,10 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
         )
     for problem in result.problems:
         logger.error(problem)
-    poison = sum(1 for rejection in result.rejected if rejection.disposition is Disposition.POISON)
     metrics.record(MetricName.FACTS_STORED, len(result.stored) - result.duplicates)
     metrics.record(MetricName.DUPLICATE_FACTS, result.duplicates)
-    metrics.record(MetricName.POISON_MESSAGES, poison)
-    metrics.record(MetricName.IGNORED_MESSAGES, len(result.rejected) - poison)
+    metrics.record(MetricName.POISON_MESSAGES, result.poison)
+    metrics.record(MetricName.IGNORED_MESSAGES, len(result.rejected) - result.poison)
     metrics.record(MetricName.INGEST_FAILURES, len(result.failed) + len(result.problems))
     for message in messages:
         if message.sent_at is not None:

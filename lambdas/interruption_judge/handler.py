@@ -40,6 +40,7 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
         queues=needs.queues,
         looks=needs.looks,
         wakeups=needs.wakeups,
+        degraded=needs.mode.degraded(clock.now()),
     )
     for row in result.judged:
         judgement = row.judgement

@@ -20,6 +20,10 @@ KARPENTER_QUEUE_PAGE = timedelta(seconds=60)
 AUDIT_QUEUE_LAG = timedelta(seconds=120)
 OVERDUE_LOOKS = timedelta(seconds=300)
 OUTBOX_AGE = timedelta(seconds=600)
+CANARY_LATE = timedelta(seconds=60)
+CANARY_MINUTES = 3
+DRIFT_MINUTES = 10
+"""Twice as long as the sweeper takes to ask again for what EventBridge would not tell."""
 
 _MINUTE = Duration.minutes(1)
 _RULE_METRICS = {
@@ -44,6 +48,8 @@ class Runbook(StrEnum):
     OVERDUE_LOOKS = "overdue-looks"
     ALERTS_WAITING = "alerts-waiting"
     ALERTS_UNDELIVERABLE = "alerts-undeliverable"
+    CANARY = "canary"
+    RULE_DRIFT = "rule-drift"
 
 
 class Urgency(StrEnum):
@@ -227,6 +233,40 @@ class Alarms:
             says="Looks at interrupted instances are overdue: verdicts are late.",
             runbook=Runbook.OVERDUE_LOOKS,
         )
+
+    def self_check(self, scope: Construct) -> None:
+        """Fires when the canary does not arrive, is not sent or is not known of, and when rules are not as deployed."""
+        canary = aws_cloudwatch.Alarm(
+            scope,
+            "CanaryAlarm",
+            metric=own_metric(MetricName.CANARY_SECONDS, "Maximum"),
+            threshold=CANARY_LATE.total_seconds(),
+            comparison_operator=aws_cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            evaluation_periods=CANARY_MINUTES,
+            # Each sweep tells of the canary, so no word of it is bad news.
+            treat_missing_data=aws_cloudwatch.TreatMissingData.BREACHING,
+            alarm_description=_description(
+                Urgency.PAGE,
+                "The hourly canary did not reach the ledger in a minute: the audit may be deaf.",
+                Runbook.CANARY,
+            ),
+        )
+        drift = aws_cloudwatch.Alarm(
+            scope,
+            "RuleDriftAlarm",
+            metric=own_metric(MetricName.RULE_DRIFT, "Maximum"),
+            threshold=0,
+            comparison_operator=aws_cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            evaluation_periods=DRIFT_MINUTES,
+            treat_missing_data=aws_cloudwatch.TreatMissingData.BREACHING,
+            alarm_description=_description(
+                Urgency.PAGE,
+                "Rules that feed Karpenter or the audit are not as deployed, or it is not known.",
+                Runbook.RULE_DRIFT,
+            ),
+        )
+        for alarm in (canary, drift):
+            alarm.add_alarm_action(aws_cloudwatch_actions.SnsAction(self.topic))
 
     def notifier(self, scope: Construct) -> None:
         """Fires when alerts wait in an outbox though they might be told, or a destination takes none."""

@@ -8,10 +8,10 @@ from aws_cdk import Duration, RemovalPolicy, aws_events, aws_kms, aws_sqs
 from constructs import Construct
 
 from holdfast.runtime import names
+from holdfast.runtime.event_patterns import Pattern
 from stacks import nag
 from stacks.constructs.alarms import Alarms
 from stacks.constructs.arns import Arns
-from stacks.event_patterns import Pattern
 from stacks.statement import Statement, deny_http, policy_json, record_reasons
 
 
@@ -29,13 +29,16 @@ class QueueSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRule:
-    """A rule on the default bus that feeds a queue. `max_event_age` is how long EventBridge tries to deliver."""
+    """A rule on the default bus that feeds a queue. `max_event_age` is how long EventBridge tries to deliver; `watched`
+    whether alarms read its metrics.
+    """
 
     id: str
     name: str
     pattern: Pattern
     description: str
     max_event_age: timedelta
+    watched: bool = True
 
 
 class EventQueue(Construct):
@@ -143,7 +146,7 @@ class EventQueue(Construct):
             made.add_resource_dependency(undelivered_policy)
             self.rules.append(made)
         alarms.undelivered(self, "UndeliveredAlarm", undelivered)
-        alarms.rules(self, [rule.name for rule in rules])
+        alarms.rules(self, [rule.name for rule in rules if rule.watched])
 
     @property
     def _encryption(self) -> aws_sqs.QueueEncryption:

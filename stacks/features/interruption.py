@@ -8,7 +8,7 @@ from aws_cdk import CfnOutput, Duration, aws_dynamodb, aws_eks, aws_events, aws_
 from constructs import Construct
 
 from holdfast.adapters import table
-from holdfast.runtime import names
+from holdfast.runtime import event_patterns, names
 from holdfast.runtime.config import (
     AUDIT_MAX_RECEIVE_COUNT,
     DEAD_LETTER_RETENTION,
@@ -16,8 +16,9 @@ from holdfast.runtime.config import (
     Cluster,
     HoldfastConfig,
 )
+from holdfast.runtime.deployed_rules import deployed_rules
 from holdfast.runtime.settings import IngestSettings, JudgeSettings, SweeperSettings
-from stacks import event_patterns, nag
+from stacks import nag
 from stacks.constructs.alarms import AUDIT_QUEUE_LAG, Alarms, Runbook, Urgency
 from stacks.constructs.arns import Arns
 from stacks.constructs.event_queue import EventQueue, EventRule, QueueSettings, allow_rules, queue_policy
@@ -48,6 +49,7 @@ _DESCRIPTIONS = {
     names.AuditRuleKind.HEALTH: "scheduled maintenance of EC2",
     names.AuditRuleKind.EXPERIMENT: "FIS experiments that change their state",
     names.AuditRuleKind.CLOUDTRAIL: "proof of who ended an instance",
+    names.AuditRuleKind.CANARY: "the event by which Holdfast sees that events arrive",
 }
 
 
@@ -88,7 +90,7 @@ class InterruptionAudit(Construct):
 
     def _audit_queue(self) -> aws_sqs.Queue:
         audit = self._config.audit
-        patterns = event_patterns.audit(include_terminate_calls=audit.include_terminate_calls)
+        patterns = event_patterns.audit(self._config.name, include_terminate_calls=audit.include_terminate_calls)
         made = EventQueue(
             self,
             "Events",
@@ -102,6 +104,8 @@ class InterruptionAudit(Construct):
                     pattern=pattern,
                     description=f"To Holdfast's audit: {_DESCRIPTIONS[kind]}",
                     max_event_age=MAX_EVENT_AGE,
+                    # That the canary does not arrive has an alarm of its own.
+                    watched=kind is not names.AuditRuleKind.CANARY,
                 )
                 for kind, pattern in patterns.items()
             ],
@@ -194,6 +198,7 @@ class InterruptionAudit(Construct):
                     actions=["dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:Query", "dynamodb:UpdateItem"],
                     resources=[self._ledger.table_arn],
                 ),
+                self._read_mode(),
                 _describe_instances("Asks EC2 how an instance, and its Spot request, ended."),
                 Statement(
                     sid="FindClusters",
@@ -271,16 +276,45 @@ class InterruptionAudit(Construct):
             self,
             "Sweeper",
             source="interruption_sweeper",
-            description="Asks again for looks that were lost and wakes the notifier for alerts that wait",
+            description="Asks again for looks that were lost, wakes the notifier for alerts that wait, and checks on"
+            " Holdfast itself",
             settings=SweeperSettings(
                 **self._look_settings(),
             ),
             statements=[
                 Statement(
                     sid="FindOpen",
-                    reason="Finds the looks that are overdue and the oldest alert that waits. It writes nothing.",
+                    reason="Finds the looks that are overdue and the oldest alert that waits, and counts open cases.",
                     actions=["dynamodb:Query"],
                     resources=[f"{self._ledger.table_arn}/index/{table.OPEN.name}"],
+                ),
+                Statement(
+                    sid="RememberItself",
+                    reason="Keeps what Holdfast knows of itself (canary, rules, mode), looks for the canary, and puts"
+                    " alerts about these into the outbox. It reads and writes no row about an instance.",
+                    actions=["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"],
+                    resources=[self._ledger.table_arn],
+                    conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["S#*", "K#*", "X#*"]}},
+                ),
+                Statement(
+                    sid="SendCanary",
+                    reason="Once an hour an event of Holdfast's own, to see that it arrives in the ledger.",
+                    actions=["events:PutEvents"],
+                    resources=[self._arns.default_bus()],
+                    conditions={
+                        "ForAllValues:StringEquals": {
+                            "events:source": event_patterns.canary(self._config.name)["source"]
+                        }
+                    },
+                ),
+                Statement(
+                    sid="CompareRules",
+                    reason="Once an hour: whether the rules that feed Karpenter and the audit are as deployed.",
+                    actions=["events:DescribeRule", "events:ListTargetsByRule"],
+                    resources=[
+                        self._arns.rule(rule.name)
+                        for rule in deployed_rules(self._config, self._arns.account, self._arns.region)
+                    ],
                 ),
                 self._send_looks(),
                 self._alerts.wake(),
@@ -345,6 +379,7 @@ class InterruptionAudit(Construct):
         )
         self._alarms.dead_letters(self, "FailedSweepsAlarm", failed)
         self._alarms.sweeper(sweeper)
+        self._alarms.self_check(sweeper)
 
     # -- what they share --
 
@@ -370,6 +405,15 @@ class InterruptionAudit(Construct):
     def _look_queue_urls(self) -> str:
         # Names and URLs have nothing that JSON would escape, so the CDK finds its tokens in the text again.
         return json.dumps({network: queue.queue_url for network, queue in self._looks.items()}, separators=(",", ":"))
+
+    def _read_mode(self) -> Statement:
+        return Statement(
+            sid="ReadMode",
+            reason="Whether the audit is in degraded mode, in which looks leave out most pods.",
+            actions=["dynamodb:GetItem"],
+            resources=[self._ledger.table_arn],
+            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["S#*"]}},
+        )
 
     def _send_looks(self) -> Statement:
         return Statement(

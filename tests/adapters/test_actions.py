@@ -17,6 +17,7 @@ from holdfast.adapters.actions import actions_of, calls, declarations
 from holdfast.adapters.dynamodb import DynamoLedger
 from holdfast.adapters.ec2 import Ec2Instances
 from holdfast.adapters.eks import EksAccess
+from holdfast.adapters.events import EventBridge
 from holdfast.adapters.kube import KubeClusters
 from holdfast.adapters.outbox import DynamoOutbox, DynamoOutboxes
 from holdfast.adapters.reports import DynamoReports
@@ -24,6 +25,9 @@ from holdfast.adapters.secrets import WebhookSecret
 from holdfast.adapters.slack import SlackMessenger
 from holdfast.adapters.sns import SnsMessenger
 from holdfast.adapters.sqs import QueueNames, SqsLooks, SqsQueues, SqsWakeups
+from holdfast.adapters.states import DynamoStates
+from holdfast.interruption.event import Home
+from holdfast.interruption.mode import Lag, Mode
 from holdfast.ports import Lease, Look
 from holdfast_cli.sandbox.kube.identity import UserInfo
 from holdfast_cli.sandbox.kube_api import KubeApi
@@ -114,6 +118,16 @@ def topic(aws: Recorder) -> SnsMessenger:
     return SnsMessenger(aws.client("sns"), aws.client("sns").create_topic(Name="alerts")["TopicArn"])
 
 
+def states(aws: Recorder) -> DynamoStates:
+    ledger(aws)
+    return DynamoStates(aws.client("dynamodb"), TABLE, account=KEY.account, region=KEY.region)
+
+
+def rule(aws: Recorder) -> Callable[[], object]:
+    aws.client("events").put_rule(Name="r", EventPattern="{}")
+    return partial(EventBridge(aws.client("events")).describe, "r")
+
+
 def reports(aws: Recorder) -> DynamoReports:
     ledger(aws)
     return DynamoReports(aws.client("dynamodb"), TABLE)
@@ -186,6 +200,9 @@ SCENARIOS: Mapping[type, Mapping[str, Scenario]] = {
         "history": lambda aws: partial(ledger(aws).history, KEY),
         "save": save,
         "overdue": lambda aws: partial(ledger(aws).overdue, NOW, limit=1),
+        "put_alert": lambda aws: partial(ledger(aws).put_alert, ALERT),
+        "canary": lambda aws: partial(ledger(aws).canary, Home(KEY.account, KEY.region), "canary-1"),
+        "count_open": lambda aws: partial(ledger(aws).count_open, NOW, limit=1),
     },
     DynamoOutbox: {
         "acquire": lambda aws: partial(outbox(aws).acquire, "one", now=NOW, lifetime=NOW - WARNED),
@@ -199,6 +216,17 @@ SCENARIOS: Mapping[type, Mapping[str, Scenario]] = {
         "oldest": lambda aws: partial(
             DynamoOutboxes(aws.client("dynamodb"), outbox_table(aws), ["slack"]).oldest, now=NOW
         )
+    },
+    DynamoStates: {
+        "read": lambda aws: partial(states(aws).read, Mode),
+        "write": lambda aws: partial(states(aws).write, Mode(NOW), version=0),
+        "put": lambda aws: partial(states(aws).put, Lag(45, NOW)),
+    },
+    EventBridge: {
+        "describe": rule,
+        "send": lambda aws: partial(
+            EventBridge(aws.client("events")).send, source="holdfast.canary", detail_type="x", detail={}
+        ),
     },
     DynamoReports: {
         "records": lambda aws: partial(reports(aws).records, None, since=WARNED, until=NOW, limit=1),

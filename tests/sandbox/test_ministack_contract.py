@@ -335,6 +335,34 @@ def test_a_queue_policy_knows_a_session_by_its_role(sandbox: SandboxState, deplo
         sqs_of(sandbox, deployer, stranger).receive_message(QueueUrl=url)
 
 
+def test_reading_a_rule_is_authorised_on_the_arn_of_that_rule(sandbox: SandboxState, deployer: Deployer) -> None:
+    """Service authorization reference: the ARN of a rule on the default bus names no bus."""
+    events = deployer.client("events")
+    for name in ("ours", "theirs"):
+        events.put_rule(Name=name, EventPattern='{"source":["aws.ec2"]}')
+    arn = events.describe_rule(Name="ours")["Arn"]
+    name, reader = deployer.role()
+    statement = {"Effect": "Allow", "Action": ["events:DescribeRule", "events:ListTargetsByRule"], "Resource": arn}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+    deployer.client("iam").put_role_policy(RoleName=name, PolicyName="p", PolicyDocument=policy)
+    session = session_of(deployer, reader)
+    client = boto3.client(
+        "events",
+        endpoint_url=sandbox.service("ministack").url,
+        verify=str(sandbox.ca),
+        region_name=sandbox.region,
+        aws_access_key_id=session.access_key,
+        aws_secret_access_key=session.secret_key,
+        aws_session_token=session.token,
+    )
+
+    assert client.describe_rule(Name="ours")["State"] == "ENABLED"
+    assert client.list_targets_by_rule(Rule="ours")["Targets"] == []
+    for ask in (lambda: client.describe_rule(Name="theirs"), lambda: client.list_targets_by_rule(Rule="theirs")):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            ask()
+
+
 def test_a_batch_is_authorised_by_the_action_on_one_message(sandbox: SandboxState, deployer: Deployer) -> None:
     """SQS guide: SendMessageBatch needs sqs:SendMessage, and no other action gives it."""
     _, sender = deployer.role("sqs:SendMessage")

@@ -8,7 +8,9 @@ import pytest
 
 from holdfast.alerts.deliver import LEASE
 from holdfast.render.rbac import render_rbac
+from holdfast.runtime.deployed_rules import deployed_rules
 from holdfast.runtime.metric_names import PER_FUNCTION, MetricName
+from holdfast.runtime.names import AuditRuleKind, RuleKind
 from holdfast.runtime.settings import (
     IngestSettings,
     JudgeSettings,
@@ -207,7 +209,7 @@ def test_events_for_the_audit_are_tried_for_a_day(example: Assembly):
         if "EventPattern" in item["Properties"]
     ]
 
-    assert len(rules) == 7
+    assert len(rules) == 8
     for rule in rules:
         (target,) = rule["Targets"]
         assert target["RetryPolicy"] == {"MaximumEventAgeInSeconds": 86_400}
@@ -366,9 +368,52 @@ def test_every_rule_is_watched_for_failed_lost_and_late_events(stack: str, examp
             if stat.get("Namespace") == "AWS/Events":
                 watched.setdefault(stat["MetricName"], set()).add(stat["Dimensions"][0]["Value"])
 
+    # The canary's rule has the canary itself.
+    rules -= {"holdfast.audit.canary"}
     assert watched == dict.fromkeys(
         ("FailedInvocations", "InvocationsSentToDlq", "InvocationsFailedToBeSentToDlq", "ThrottledRules"), rules
     )
+
+
+def test_a_canary_that_is_late_or_not_known_of_is_noticed(example: Assembly):
+    assert list(limits(example, "CanarySeconds").values()) == [(60, "breaching", 3)]
+
+
+def test_rules_that_differ_or_are_not_known_are_noticed_after_the_second_comparison(example: Assembly):
+    assert list(limits(example, "RuleDrift").values()) == [(0, "breaching", 10)]
+
+
+@pytest.mark.parametrize("assembly", ["example", "wide"])
+def test_the_sweeper_expects_the_rules_that_are_deployed_and_no_others(assembly: str, request: pytest.FixtureRequest):
+    made: Assembly = request.getfixturevalue(assembly)
+    deployed = [
+        (rule["Name"], rule["EventPattern"], rule["Targets"][0])
+        for _, _, item in made.resources("AWS::Events::Rule")
+        if "EventPattern" in (rule := item["Properties"])
+    ]
+    config = made.config
+    expected = [rule for account, region in config.environments for rule in deployed_rules(config, account, region)]
+
+    assert sorted(rule.name for rule in expected) == sorted(name for name, _, _ in deployed)
+    patterns = {(name, json.dumps(pattern, sort_keys=True)) for name, pattern, _ in deployed}
+    assert {(rule.name, json.dumps(rule.pattern, sort_keys=True)) for rule in expected} == patterns
+
+
+def test_the_sweeper_reads_exactly_these_rules_and_sends_only_canaries(example: Assembly):
+    template = example.template("control-plane")
+    role = one(template, "AWS::IAM::Role", "AuditSweeper")
+    document = role["Properties"]["Policies"][0]["PolicyDocument"]
+    statements = {statement["Sid"]: statement for statement in document["Statement"]}
+
+    assert statements["CompareRules"]["Action"] == ["events:DescribeRule", "events:ListTargetsByRule"]
+    arn = f"arn:aws:events:ap-southeast-1:{ACCOUNT}:rule"
+    audit = [f"{arn}/holdfast.audit.{kind}" for kind in AuditRuleKind]
+    karpenter = [f"{arn}/holdfast-eksworkshop-{kind}" for kind in RuleKind]
+    assert sorted(statements["CompareRules"]["Resource"]) == sorted([*audit, *karpenter])
+    assert statements["SendCanary"]["Resource"] == f"arn:aws:events:ap-southeast-1:{ACCOUNT}:event-bus/default"
+    assert statements["SendCanary"]["Condition"] == {
+        "ForAllValues:StringEquals": {"events:source": ["holdfast.canary"]}
+    }
 
 
 def test_a_silent_sweeper_is_noticed(example: Assembly):
@@ -383,7 +428,7 @@ def test_alarms_read_metrics_of_our_own_as_the_functions_write_them(example: Ass
         if item["Properties"].get("Namespace") == "Holdfast"
     ]
 
-    assert len(read) == 4
+    assert len(read) == 6
     for alarm in read:
         metric = MetricName(alarm["MetricName"])
         assert metric.dimensions == PER_FUNCTION

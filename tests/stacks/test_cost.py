@@ -96,15 +96,15 @@ def test_the_sum_is_that_of_the_shown_lines(templates: Templates):
 
 
 def test_alarms_are_counted_by_the_metrics_they_read(templates: Templates, counts: cost.Counts):
-    """27 alarms: 18 on one metric, 8 on rules (four on each cluster's five rules, four on the audit's seven), one on two."""
+    """29 alarms: 20 on one metric, 8 on rules (four on each cluster's five rules, four on the audit's seven), one on two."""
     alarms = [
         item["Properties"]
         for template in templates.values()
         for item in of_type(template, "AWS::CloudWatch::Alarm").values()
     ]
 
-    assert len(alarms) == 27
-    assert counts.alarm_metrics == 18 + 4 * 5 + 4 * 7 + 2
+    assert len(alarms) == 29
+    assert counts.alarm_metrics == 20 + 4 * 5 + 4 * 7 + 2
 
 
 def test_the_example_is_counted(counts: cost.Counts):
@@ -140,8 +140,8 @@ def test_without_slack_there_is_no_secret_to_pay_for(silent: Assembly):
 def test_metrics_of_cases_are_billed_by_the_hour(counts: cost.Counts):
     """Seven for each case: one count by verdict, three measures by cluster and by NodePool."""
     assert cost.metrics_per_case() == 1 + 3 * 2
-    assert cost.constant_metrics() == 20
-    assert by_item(counts)[Item.CUSTOM_METRICS].quantity == 20 + Decimal(200 * 7) / 730
+    assert cost.constant_metrics() == 23
+    assert by_item(counts)[Item.CUSTOM_METRICS].quantity == 23 + Decimal(200 * 7) / 730
 
 
 def test_queues_are_billed_for_polls_and_messages(counts: cost.Counts):

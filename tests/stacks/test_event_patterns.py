@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from moto.events.models import EventPattern
 
-from holdfast.runtime import names
+from holdfast.interruption.event import CANARY_DETAIL_TYPE, CANARY_SOURCE
+from holdfast.runtime import event_patterns, names
 from holdfast.runtime.names import AuditRuleKind, RuleKind
-from stacks import event_patterns
 from tests.stacks.templates import ROOT, Assembly, of_type
 
 EVENTS = ROOT / "tests" / "events"
@@ -133,7 +133,7 @@ def test_terminate_calls_are_taken_when_they_are_asked_for(wide: Assembly):
     ],
 )
 def test_near_misses_of_the_audits_rules(body: dict[str, Any], kinds: list[AuditRuleKind]):
-    patterns = event_patterns.audit(include_terminate_calls=False)
+    patterns = event_patterns.audit("holdfast", include_terminate_calls=False)
 
     assert matching(patterns, body) == kinds
     assert matching({"archive": event_patterns.archive(patterns)}, body) == (["archive"] if kinds else [])
@@ -152,3 +152,14 @@ def test_the_archive_keeps_what_the_audits_rules_match_and_no_more(name: str, ex
     kept = matching({"archive": archive["Properties"]["EventPattern"]}, event(name))
 
     assert bool(kept) == (WHERE[name][1] is not None)
+
+
+def test_a_canary_reaches_the_audit_of_its_own_deployment_and_nothing_else(example: Assembly):
+    canary = {"source": CANARY_SOURCE, "detail-type": CANARY_DETAIL_TYPE}
+    ours, theirs = ({**canary, "detail": {"deployment": name, "id": "canary-1"}} for name in ("holdfast", "other"))
+
+    assert matching(deployed(example, "cluster", "holdfast-"), ours) == []
+    assert matching(deployed(example, "control-plane", "holdfast."), ours) == ["holdfast.audit.canary"]
+    assert matching(deployed(example, "control-plane", "holdfast."), theirs) == []
+    (archive,) = of_type(example.template("control-plane"), "AWS::Events::Archive").values()
+    assert matching({"archive": archive["Properties"]["EventPattern"]}, ours) == []

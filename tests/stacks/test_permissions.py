@@ -33,8 +33,14 @@ class Destination:
 # Function → what it works with, and the modules that call it.
 FUNCTIONS: dict[str, tuple[type, tuple[str, ...]]] = {
     "AuditIngest": (wiring.Ingest, ("interruption/ingest.py", "interruption/look.py")),
-    "AuditJudge": (wiring_kubernetes.Judge, ("interruption/audit.py", "interruption/look.py")),
-    "AuditSweeper": (wiring.Sweeper, ("interruption/sweep.py",)),
+    "AuditJudge": (
+        wiring_kubernetes.Judge,
+        ("interruption/audit.py", "interruption/look.py", "runtime/current_mode.py"),
+    ),
+    "AuditSweeper": (
+        wiring.Sweeper,
+        tuple(f"interruption/{module}.py" for module in ("sweep", "selfcheck", "canary", "drift")),
+    ),
     "AlertsNotifier": (Destination, ("alerts/deliver.py",)),
 }
 # What Lambda itself does with a function's role: log, poll the function's queue, reach into a VPC, keep failed runs;

@@ -3,9 +3,10 @@
 import pytest
 
 from holdfast.errors import Unavailable
+from holdfast.ports import States
 from tests.builders import W, warning
-from tests.contracts import LedgerContract, Make, OutboxContract, Store
-from tests.fakes import Clock, FakeLedger, FakeOutbox, Faults, Killed
+from tests.contracts import LedgerContract, Make, OutboxContract, StatesContract, Store
+from tests.fakes import Clock, FakeLedger, FakeOutbox, FakeStates, Faults, Killed
 
 
 def fresh() -> Store:
@@ -24,6 +25,12 @@ class TestFakeOutbox(OutboxContract):
     @pytest.fixture
     def make(self) -> Make:
         return fresh
+
+
+class TestFakeStates(StatesContract):
+    @pytest.fixture
+    def states(self) -> States:
+        return FakeStates()
 
 
 @pytest.mark.parametrize(("kill", "stored"), [({"kill_before": 0}, 0), ({"kill_after": 0}, 1)])

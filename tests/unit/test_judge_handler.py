@@ -11,7 +11,9 @@ import pytest
 
 from holdfast.adapters.documents import dump
 from holdfast.adapters.sqs import parse_look
+from holdfast.interruption.mode import Mode
 from holdfast.runtime import observability
+from holdfast.runtime.current_mode import CurrentMode
 from holdfast.runtime.settings import JudgeSettings
 from tests.builders import OUR, USER, at, ec2, message, nodeclaim, warning_body
 from tests.unit.interruption.plant import Plant
@@ -54,6 +56,7 @@ def run(handler: ModuleType, plant: Plant, monkeypatch: pytest.MonkeyPatch, *bod
         queues=plant.queues,
         looks=plant.looks,
         wakeups=plant.wakeups,
+        mode=CurrentMode(plant.states, observability.logger(JudgeSettings.service)),
     )
     monkeypatch.setattr(handler.wiring_kubernetes, "judge", lambda: needs)
     monkeypatch.setattr(handler.clock, "now", plant.clock)
@@ -111,3 +114,14 @@ def test_a_body_that_is_no_look_is_acknowledged(
     assert run(handler, plant, monkeypatch, "hello") == {"batchItemFailures": []}
     (written,) = metrics(capsys)
     assert (written["Looks"], written["JudgeFailures"]) == ([0], [0])
+
+
+def test_in_degraded_mode_the_stored_verdict_says_why(
+    handler: ModuleType, plant: Plant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant.states.put(Mode(at(30), since=at(30), reason="more than 1000 cases are open"))
+    (look,) = plant.looks.receive(plant.clock())
+    run(handler, plant, monkeypatch, dump(look))
+
+    (record,) = plant.ledger.records[look.key].values()
+    assert record.degraded == "more than 1000 cases are open"

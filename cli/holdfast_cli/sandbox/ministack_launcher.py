@@ -94,6 +94,15 @@ def _teach_iam() -> None:
 
     iam_actions.extract_iam_action = action_of
 
+    native_resource = iam_actions.extract_resource_arn
+
+    def resource_of(*arguments: Any) -> Any:
+        service, _method, _path, headers, body, _query, region, account = arguments
+        rule = rule_of_request(headers, body) if service == "events" else None
+        return native_resource(*arguments) if rule is None else f"arn:aws:events:{region}:{account}:rule/{rule}"
+
+    iam_actions.extract_resource_arn = resource_of
+
 
 def _teach_dynamodb() -> None:
     """DescribeTable tells the status of each index; MiniStack leaves it out for a table that CloudFormation made."""
@@ -116,6 +125,23 @@ _BATCH_ACTIONS = {
     "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
     "sqs:ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
 }
+
+
+# Where the rule's name stands in the two requests that read one.
+_RULE_NAMES = {"AWSEvents.DescribeRule": "Name", "AWSEvents.ListTargetsByRule": "Rule"}
+
+
+def rule_of_request(headers: _Json, body: bytes) -> str | None:
+    """The rule of the default bus that a request reads, None for every other request.
+
+    The ARN of such a rule names no bus (service authorization reference, EventBridge). MiniStack puts the bus into it,
+    and finds no rule in ListTargetsByRule.
+    """
+    key = _RULE_NAMES.get(headers.get("x-amz-target", ""))
+    if key is None:
+        return None
+    asked = json.loads(body)
+    return asked.get(key) if asked.get("EventBusName", "default") == "default" else None
 
 
 def role_of_session(arn: str) -> str:

@@ -30,6 +30,7 @@ from tests.fakes import (
     FakeMessenger,
     FakeOutbox,
     FakeQueues,
+    FakeStates,
     FakeWakeups,
     Faults,
     Killed,
@@ -62,6 +63,7 @@ class Plant:
         self.instances = FakeInstances(self.faults)
         self.clusters = FakeClusters(self.faults)
         self.queues = FakeQueues(self.faults)
+        self.states = FakeStates(self.faults)
         self.messenger = FakeMessenger(self.faults)
         self.inbox: list[tuple[datetime, Message]] = []
         self.problems: list[str] = []
@@ -79,9 +81,10 @@ class Plant:
             looks=self.looks,
             wakeups=self.wakeups,
             parallel=one_after_another,
+            states=self.states,
         )
 
-    def audit(self, *looks: Look) -> AuditResult:
+    def audit(self, *looks: Look, degraded: str | None = None) -> AuditResult:
         return audit(
             looks,
             now=self.clock(),
@@ -92,6 +95,7 @@ class Plant:
             queues=self.queues,
             looks=self.looks,
             wakeups=self.wakeups,
+            degraded=degraded,
         )
 
     def deliver(self, *ids: str) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from holdfast.alerts.alert import Alert
-from holdfast.interruption.event import Fact, Rejection
+from holdfast.interruption.event import Fact, Home, Rejection
 from holdfast.interruption.observation import InstanceView, Observation, QueueView
 from holdfast.interruption.record import CaseRecord
 from holdfast.karpenter.nodeclaim import NodeClaim
@@ -101,6 +101,81 @@ class Ledger(Protocol):
 
     def overdue(self, before: datetime, *, limit: int) -> Sequence[Look]:
         """Watches that were due before `before`, oldest first."""
+
+    def put_alert(self, alert: Alert) -> bool:
+        """Puts the alert into the outbox unless one of its id was there before; True when this call put it."""
+
+    def canary(self, home: Home, canary_id: str) -> Fact | None:
+        """The fact of a canary, by a consistent read; None when it has not arrived."""
+
+    def count_open(self, before: datetime, *, limit: int) -> int:
+        """How many watches are due before `before`, at most `limit`."""
+
+
+class Remembered(Protocol):
+    """Something that Holdfast remembers of itself from one run to the next: one row of each kind, named `row`."""
+
+    row: ClassVar[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored[T]:
+    """What a row holds, and the version that guards its next write."""
+
+    value: T
+    version: int
+
+
+class States(Protocol):
+    """The rows in which Holdfast remembers what it does to watch over itself."""
+
+    def read[T: Remembered](self, kind: type[T]) -> Stored[T] | None:
+        """The row of that kind, by a consistent read; None when there is none."""
+
+    def write(self, value: Remembered, *, version: int) -> None:
+        """Writes the row if its version is still `version`, 0 for a row that is not there yet.
+
+        Raises:
+            Conflict: somebody else wrote it; nothing was written.
+        """
+
+    def put(self, value: Remembered) -> None:
+        """Writes the row, whatever it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTarget:
+    """Where a rule sends events, and where EventBridge puts those it cannot deliver there; ARNs."""
+
+    arn: str
+    undelivered: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RuleView:
+    """A rule as EventBridge has it. `pattern` is None for a rule without one."""
+
+    enabled: bool
+    pattern: Any
+    targets: tuple[RuleTarget, ...]
+
+
+class Rules(Protocol):
+    """The rules of the default event bus."""
+
+    def describe(self, name: str) -> RuleView:
+        """The rule.
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+
+
+class Bus(Protocol):
+    """The default event bus."""
+
+    def send(self, *, source: str, detail_type: str, detail: Mapping[str, str]) -> None:
+        """Puts one event on the bus; it takes it or the call raises."""
 
 
 class Looks(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
@@ -46,6 +46,12 @@ def ec2(region: str) -> EC2Client:
 def eks(region: str) -> EKSClient:
     """The EKS client of the region."""
     return session(region).client("eks", config=_config())
+
+
+@cache
+def events(region: str) -> Any:
+    """The EventBridge client of the region."""
+    return session(region).client("events", config=_config())
 
 
 @cache

@@ -20,9 +20,9 @@ from holdfast.errors import InvalidDocument
 from holdfast.interruption.event import Fact, Rejection
 from holdfast.interruption.observation import Observation
 from holdfast.interruption.record import CaseRecord
-from holdfast.ports import Look
+from holdfast.ports import Look, Remembered
 
-type Document = Fact | Rejection | Observation | CaseRecord | Alert | Look
+type Document = Fact | Rejection | Observation | CaseRecord | Alert | Look | Remembered
 
 _SHOWN_ERRORS = 5
 _ADAPTERS: dict[type, TypeAdapter[tuple[Any]]] = {}

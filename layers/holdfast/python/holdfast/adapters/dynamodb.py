@@ -28,7 +28,7 @@ from holdfast.adapters.rows import (
 )
 from holdfast.alerts.alert import Alert
 from holdfast.errors import Conflict, InvalidDocument
-from holdfast.interruption.event import Fact, Kind, Rejection
+from holdfast.interruption.event import Fact, Home, Kind, Rejection
 from holdfast.interruption.observation import Observation
 from holdfast.interruption.record import CaseRecord
 from holdfast.ports import History, InstanceKey, Look, Watch
@@ -43,6 +43,8 @@ _ITEMS_BESIDE_WATCH: Final = 99
 """DynamoDB takes 100 items in one transaction; the watch is one of them."""
 
 _TOUCH_ATTEMPTS: Final = 5
+
+_KEEP_CANARIES: Final = timedelta(days=7)
 
 
 class DynamoLedger:
@@ -74,7 +76,8 @@ class DynamoLedger:
     def put_fact(self, fact: Fact) -> bool:
         """Stores the fact unless it is there; True when it is new."""
         key = _fact_key(fact)
-        row: Row = {**key, DOCUMENT: {"S": dump(fact)}, **self._expires(self._keep_facts)}
+        keep = _KEEP_CANARIES if fact.kind is Kind.CANARY else self._keep_facts
+        row: Row = {**key, DOCUMENT: {"S": dump(fact)}, **self._expires(keep)}
         return self._rows.put_once(row, f"writing the fact {where_is(key)}")
 
     @calls("dynamodb:PutItem", "dynamodb:UpdateItem")
@@ -240,6 +243,36 @@ class DynamoLedger:
             looks.extend(_look(row) for row in rows)
         return tuple(sorted(looks, key=lambda look: look.due_at)[:limit])
 
+    @calls("dynamodb:PutItem")
+    def put_alert(self, alert: Alert) -> bool:
+        """Puts the alert into each outbox that has none of its id yet; True when this call put it into one at least."""
+        doing = f"putting the alert {alert.id} into the outbox"
+        put = [self._rows.put_once(row, doing) for row in self._alert_rows(alert)]
+        return any(put)
+
+    @calls("dynamodb:Query")
+    def canary(self, home: Home, canary_id: str) -> Fact | None:
+        """The fact of a canary, by a consistent read; None when it has not arrived."""
+        key = table.subject_key(home.account, home.region, canary_id, letter="K")
+        row = next(self._rows.query("pk = :pk", {":pk": key}, f"looking for {canary_id}", limit=1), None)
+        return None if row is None else load(Fact, need(row, DOCUMENT), where_is(row))
+
+    @calls("dynamodb:Query")
+    def count_open(self, before: datetime, *, limit: int) -> int:
+        """How many watches are due before `before`, at most `limit`; the index lags by moments."""
+        count = 0
+        for key in table.open_watch_keys():
+            count += self._rows.count(
+                f"{table.OPEN.partition_key} = :pk AND {table.OPEN.sort_key} < :before",
+                {":pk": key, ":before": table.exact_time(before)},
+                "counting open watches",
+                index=table.OPEN,
+                limit=limit - count,
+            )
+            if count >= limit:
+                break
+        return count
+
     def _raise_version(self, key: InstanceKey, values: Row, condition: str, more: Row, doing: str) -> None:
         arguments = update_of({**values, **self._expires(self._keep_facts)}, condition=condition, more=more)
         arguments["UpdateExpression"] += " ADD version :one"
@@ -323,11 +356,13 @@ def _instance_key(key: InstanceKey) -> str:
 
 
 def _fact_key(fact: Fact) -> Row:
-    letter: Literal["I", "R", "D"] = "I"
+    letter: Literal["I", "R", "D", "K"] = "I"
     if fact.kind is Kind.RESERVATION_NOTICE:
         letter = "R"
     elif fact.kind is Kind.EXPERIMENT:
         letter = "D"
+    elif fact.kind is Kind.CANARY:
+        letter = "K"
     return {
         table.PARTITION_KEY: {"S": table.subject_key(fact.account, fact.region, fact.subject, letter=letter)},
         table.SORT_KEY: {"S": table.fact_key(fact.at, fact.kind, fact.event_id)},

@@ -127,6 +127,26 @@ class Rows:
                 return
             where["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
+    def count(self, condition: str, values: Mapping[str, str], doing: str, *, index: table.Index, limit: int) -> int:
+        """How many rows of the index meet the condition, at most `limit`; no row is sent over."""
+        where: dict[str, Any] = {}
+        found = 0
+        while True:
+            with translated(doing, action="dynamodb:Query", on=self._index(index)):
+                page = self.client.query(
+                    TableName=self.name,
+                    IndexName=index.name,
+                    Select="COUNT",
+                    KeyConditionExpression=condition,
+                    ExpressionAttributeValues={name: {"S": value} for name, value in values.items()},
+                    Limit=limit - found,
+                    **where,
+                )
+            found += page["Count"]
+            if found >= limit or "LastEvaluatedKey" not in page:
+                return found
+            where = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
+
     @property
     def resource(self) -> str:
         """The table as an IAM policy names it."""

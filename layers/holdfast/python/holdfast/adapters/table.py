@@ -9,8 +9,9 @@
 | rejection | `P#<day>#<shard>` | `<SHA-256 of the body>` |
 | alert to tell | `X#<destination>` | `<alert id>` |
 | lease of a destination | `L#<destination>` | `LEASE` |
+| what Holdfast remembers of itself | `S#<account>#<region>` | `canary`, `drift`, `lag`, `mode` |
 
-Facts about a capacity reservation or a FIS experiment have `R#` or `D#` in place of `I#`.
+Facts about a capacity reservation, a FIS experiment or a canary have `R#`, `D#` or `K#` in place of `I#`.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ they may be told. Sparse."""
 INDEXES: Final = (BY_CLUSTER, OPEN)
 
 
-def subject_key(account: str, region: str, subject: str, *, letter: Literal["I", "R", "D"] = "I") -> str:
-    """The partition of everything known of one instance (`I`), capacity reservation (`R`) or FIS experiment (`D`)."""
+def subject_key(account: str, region: str, subject: str, *, letter: Literal["I", "R", "D", "K"] = "I") -> str:
+    """The partition of all that is known of an instance (`I`), capacity reservation (`R`), experiment (`D`) or canary."""
     return f"{letter}#{_part(account)}#{_part(region)}#{_part(subject)}"
 
 
@@ -124,6 +125,11 @@ def alert_key(alert_id: str) -> str:
 def lease_key(destination: str) -> str:
     """The partition of a destination's lease."""
     return f"L#{_part(destination)}"
+
+
+def state_key(account: str, region: str) -> str:
+    """The partition of what Holdfast remembers of itself."""
+    return f"S#{_part(account)}#{_part(region)}"
 
 
 def shard_of(text: str) -> int:

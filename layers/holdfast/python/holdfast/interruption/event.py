@@ -20,9 +20,15 @@ from holdfast.times import parse_http_date, parse_time
 
 _INSTANCE_ID = re.compile(r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 _ANY_WARNING = re.compile(r"EC2 .*Interruption Warning")
+_CANARY_ID = re.compile(r"canary-[0-9TZ:.-]{1,40}")
 _MAX_NESTING = 3
 _KEPT_BODY = 2048
 _KEPT_FIELD = 512
+
+
+CANARY_SOURCE = "holdfast.canary"
+CANARY_DETAIL_TYPE = "Holdfast Canary"
+"""Of the event that Holdfast sends to itself: no rule of Karpenter's matches it."""
 
 
 class Kind(StrEnum):
@@ -40,6 +46,7 @@ class Kind(StrEnum):
     SPOT_FULFILLED = "spot_request_fulfilled"
     RESERVATION_NOTICE = "capacity_reservation_notice"
     EXPERIMENT = "experiment_state_change"
+    CANARY = "canary"
 
 
 WARNINGS = frozenset({Kind.SPOT_WARNING, Kind.CAPACITY_WARNING, Kind.SCHEDULED_CHANGE, Kind.UNKNOWN_WARNING})
@@ -68,7 +75,7 @@ class Home:
 class Fact:
     """One thing that happened to one subject, as its source told it. Facts are appended, never changed.
 
-    `subject` is an EC2 instance id, or the id of a capacity reservation or FIS experiment. `at` is the source's time, not
+    `subject` is an EC2 instance id, or the id of a capacity reservation, a FIS experiment or a canary. `at` is the source's time, not
     ours. `sent_at` and `received_at` are the audit queue's and our own clock; they do not belong to the fact's identity.
     """
 
@@ -476,6 +483,14 @@ def _experiment(event: _Envelope, _home: Home) -> _Read:
     yield event.fact(Kind.EXPERIMENT, subject, status=status)
 
 
+def _canary(event: _Envelope, _home: Home) -> _Read:
+    subject = _text(event.detail.get("id")) or ""
+    if not _CANARY_ID.fullmatch(subject):
+        # Anybody may send with this source; what is no canary of ours proves nothing.
+        raise _Refused(Disposition.IGNORED, "not_our_canary", "a canary whose id is none that Holdfast gives")
+    yield event.fact(Kind.CANARY, subject)
+
+
 _READERS: Mapping[tuple[str, str], _Reader] = {
     ("aws.ec2", "EC2 Spot Instance Interruption Warning"): _spot_warning,
     ("aws.ec2", "EC2 Instance Rebalance Recommendation"): _rebalance,
@@ -496,6 +511,7 @@ _READERS: Mapping[tuple[str, str], _Reader] = {
     ("aws.health", "AWS Health Event"): _scheduled_change,
     ("aws.health", "AWS Health Abuse Event"): _health_other,
     ("aws.fis", "FIS Experiment State Change"): _experiment,
+    (CANARY_SOURCE, CANARY_DETAIL_TYPE): _canary,
 }
 
 

@@ -27,8 +27,9 @@ from holdfast.interruption.event import (
     parse,
 )
 from holdfast.interruption.look import describe
+from holdfast.interruption.mode import LAG_LIMIT, Lag
 from holdfast.interruption.observation import Answer, InstanceView
-from holdfast.ports import InstanceKey, Instances, Ledger, Look, Looks, Wakeups
+from holdfast.ports import InstanceKey, Instances, Ledger, Look, Looks, States, Wakeups
 
 REDRIVEN_AFTER = timedelta(minutes=2)
 """A message that SQS took so long after its event was put back from a dead-letter queue: events arrive within seconds,
@@ -61,7 +62,8 @@ class IngestResult:
     """What became of a batch.
 
     `failed` maps message ids to the reason why they have to come back; `watched` are the instances a look was asked
-    for; `problems` are failures that need no redelivery, since the sweeper finds what they left undone.
+    for; `problems` are failures that need no redelivery, since the sweeper finds what they left undone. `canaries` are
+    stored too, but count nowhere else: they tell of Holdfast, not of the cluster.
     """
 
     failed: Mapping[str, str]
@@ -69,6 +71,12 @@ class IngestResult:
     rejected: tuple[Rejection, ...]
     watched: tuple[InstanceKey, ...]
     problems: tuple[str, ...]
+    canaries: int = 0
+
+    @property
+    def poison(self) -> int:
+        """Bodies of this batch that nobody can read."""
+        return sum(1 for rejection in self.rejected if rejection.disposition is Disposition.POISON)
 
     @property
     def duplicates(self) -> int:
@@ -100,6 +108,7 @@ class _Batch:
     due: dict[InstanceKey, datetime] = field(default_factory=dict)
     ends: list[_End] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    canaries: int = 0
 
 
 def ingest(
@@ -112,10 +121,12 @@ def ingest(
     looks: Looks,
     wakeups: Wakeups,
     parallel: Parallel,
+    states: States | None = None,
 ) -> IngestResult:
     """Stores what the messages say and asks for the looks that follow from it.
 
     Only a message whose facts, rejection or watch could not be stored is in `failed`; the others may be acknowledged.
+    `states` is where the sweeper reads that this function is behind; without it nobody is told.
     """
     batch = _Batch()
     outcomes = parallel([partial(_record, message, batch, home, now, ledger) for message in messages])
@@ -136,7 +147,27 @@ def ingest(
             wakeups.wake(sorted(batch.poison_alerts))
         except HoldfastError as error:
             batch.problems.append(f"waking the notifier: {error}; the sweeper will")
-    return IngestResult(failed, tuple(batch.stored), tuple(batch.rejected), tuple(batch.due), tuple(batch.problems))
+    if states is not None and (waited := _waited(messages, now)) > LAG_LIMIT:
+        try:
+            states.put(Lag(waited.total_seconds(), now))
+        except HoldfastError as error:
+            batch.problems.append(f"telling that the audit is behind: {error}; the next batch will")
+    return IngestResult(
+        failed,
+        tuple(batch.stored),
+        tuple(batch.rejected),
+        tuple(batch.due),
+        tuple(batch.problems),
+        batch.canaries,
+    )
+
+
+def _waited(messages: Sequence[Message], now: datetime) -> timedelta:
+    """The longest that one of them waited in the queue. One that was tried before also waited for its next try."""
+    waits = (
+        now - message.sent_at for message in messages if message.sent_at is not None and message.receive_count == 1
+    )
+    return max(waits, default=timedelta(0))
 
 
 def _record(message: Message, batch: _Batch, home: Home, now: datetime, ledger: Ledger) -> None:
@@ -144,6 +175,9 @@ def _record(message: Message, batch: _Batch, home: Home, now: datetime, ledger: 
     parsed = parse(message.body, home, sent_at=message.sent_at)
     for fact in parsed.facts:
         new = ledger.put_fact(arrived(fact, sent_at=message.sent_at, received_at=now))
+        if fact.kind is Kind.CANARY:
+            batch.canaries += 1
+            continue
         batch.stored.append(Stored(fact, message.id, new))
         # A fact of a redelivered message may be one whose first delivery died before it was watched.
         if fact.is_instance and (new or message.receive_count > 1):

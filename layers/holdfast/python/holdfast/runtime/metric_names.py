@@ -128,7 +128,30 @@ class MetricName(StrEnum):
         "interruption_sweeper",
         "how long the oldest alert has waited that might be told; 0 when none waits, or only for quiet hours to end",
     )
-    SWEEP_FAILURES = "SweepFailures", _COUNT, "interruption_sweeper", "sends that failed and are left to the next sweep"
+    SWEEP_FAILURES = (
+        "SweepFailures",
+        _COUNT,
+        "interruption_sweeper",
+        "what a sweep could not do or find out, and left to the next one",
+    )
+    CANARY_SECONDS = (
+        "CanarySeconds",
+        _SECONDS,
+        "interruption_sweeper",
+        "what the hourly canary took from the bus to the ledger, or has taken so far; absent when not known",
+    )
+    RULE_DRIFT = (
+        "RuleDrift",
+        _COUNT,
+        "interruption_sweeper",
+        "rules that are not as deployed, or of which EventBridge would not tell; absent when not known",
+    )
+    DEGRADED_MODE = (
+        "DegradedMode",
+        _COUNT,
+        "interruption_sweeper",
+        "1 while the audit is in degraded mode, else 0; absent when not known",
+    )
 
     ALERTS_TOLD = (
         "AlertsTold",

@@ -32,7 +32,7 @@ class RuleKind(StrEnum):
 
 
 class AuditRuleKind(StrEnum):
-    """The seven rules that feed the audit queue."""
+    """The rules that feed the audit queue: seven for what happens, and one for the canary that shows that they work."""
 
     WARNING = "warning"
     REBALANCE = "rebalance"
@@ -41,6 +41,7 @@ class AuditRuleKind(StrEnum):
     HEALTH = "health"
     EXPERIMENT = "experiment"
     CLOUDTRAIL = "cloudtrail"
+    CANARY = "canary"
 
 
 def karpenter_queue_name(cluster: str, configured: str | None = None) -> str:

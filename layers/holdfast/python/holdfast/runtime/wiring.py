@@ -14,10 +14,15 @@ from functools import cache
 from holdfast.adapters import clients
 from holdfast.adapters.dynamodb import DynamoLedger
 from holdfast.adapters.ec2 import Ec2Instances
+from holdfast.adapters.events import EventBridge
 from holdfast.adapters.outbox import DynamoOutboxes
 from holdfast.adapters.sqs import SqsLooks, SqsWakeups
+from holdfast.adapters.states import DynamoStates
 from holdfast.interruption.case import Scope
+from holdfast.interruption.event import Home
+from holdfast.interruption.selfcheck import Deployment
 from holdfast.runtime.config import HoldfastConfig
+from holdfast.runtime.deployed_rules import deployed_rules
 from holdfast.runtime.routes import routes_of
 from holdfast.runtime.scope import configuration, scope_of
 from holdfast.runtime.settings import IngestSettings, SweeperSettings, parse_look_queues
@@ -32,6 +37,7 @@ class Ingest:
     instances: Ec2Instances
     looks: SqsLooks
     wakeups: SqsWakeups
+    states: DynamoStates
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,10 @@ class Sweeper:
     outbox: DynamoOutboxes
     looks: SqsLooks
     wakeups: SqsWakeups
+    states: DynamoStates
+    rules: EventBridge
+    bus: EventBridge
+    deployment: Deployment
 
 
 @cache
@@ -59,6 +69,7 @@ def ingest() -> Ingest:
         instances=Ec2Instances(clients.ec2(settings.region)),
         looks=look_queues(settings.look_queues, settings.account, settings.region, config),
         wakeups=SqsWakeups(clients.sqs(settings.region), settings.wakeup_queue),
+        states=states(settings.table, settings.account, settings.region),
     )
 
 
@@ -71,6 +82,7 @@ def sweeper() -> Sweeper:
     """
     settings = SweeperSettings.from_env(os.environ)
     config = configuration()
+    bridge = EventBridge(clients.events(settings.region))
     return Sweeper(
         ledger=ledger(settings.table, settings.account, settings.region, config),
         outbox=DynamoOutboxes(
@@ -80,7 +92,20 @@ def sweeper() -> Sweeper:
         ),
         looks=look_queues(settings.look_queues, settings.account, settings.region, config),
         wakeups=SqsWakeups(clients.sqs(settings.region), settings.wakeup_queue),
+        states=states(settings.table, settings.account, settings.region),
+        rules=bridge,
+        bus=bridge,
+        deployment=Deployment(
+            Home(settings.account, settings.region),
+            config.name,
+            deployed_rules(config, settings.account, settings.region),
+        ),
     )
+
+
+def states(table: str, account: str, region: str) -> DynamoStates:
+    """What Holdfast remembers of itself in one account and region."""
+    return DynamoStates(clients.dynamodb(region), table, account=account, region=region)
 
 
 def ledger(table: str, account: str, region: str, config: HoldfastConfig) -> DynamoLedger:

@@ -13,13 +13,15 @@ from holdfast.adapters.ec2 import Ec2Instances
 from holdfast.adapters.eks import EksAccess
 from holdfast.adapters.kube import KubeClusters
 from holdfast.adapters.sqs import QueueNames, SqsLooks, SqsQueues, SqsWakeups, parse_look
+from holdfast.adapters.states import DynamoStates
 from holdfast.interruption.case import Scope
 from holdfast.ports import Look
-from holdfast.runtime import names
+from holdfast.runtime import names, observability
 from holdfast.runtime.config import Cluster
+from holdfast.runtime.current_mode import CurrentMode
 from holdfast.runtime.scope import configuration, scope_of
 from holdfast.runtime.settings import JudgeSettings
-from holdfast.runtime.wiring import ledger, look_queues
+from holdfast.runtime.wiring import ledger, look_queues, states
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class Judge:
     queues: SqsQueues
     looks: SqsLooks
     wakeups: SqsWakeups
+    states: DynamoStates
+    mode: CurrentMode
     parse_look: Callable[[str], Look]
 
 
@@ -51,6 +55,7 @@ def judge() -> Judge:
         if cluster.network_id == settings.network
     ]
     access = EksAccess(clients.eks(settings.region), clients.session(settings.region), settings.region)
+    remembered = states(settings.table, settings.account, settings.region)
     return Judge(
         scope=scope_of(config, settings.account, settings.region),
         ledger=ledger(settings.table, settings.account, settings.region, config),
@@ -59,6 +64,8 @@ def judge() -> Judge:
         queues=SqsQueues(clients.sqs(settings.region), {cluster.name: queue_names(cluster) for cluster in here}),
         looks=look_queues(settings.look_queues, settings.account, settings.region, config),
         wakeups=SqsWakeups(clients.sqs(settings.region), settings.wakeup_queue),
+        states=remembered,
+        mode=CurrentMode(remembered, observability.logger(JudgeSettings.service)),
         parse_look=parse_look,
     )
 

@@ -7,6 +7,7 @@ is in its pkg/controllers/interruption/messages.
 from collections.abc import Mapping
 from typing import Any
 
+from holdfast.interruption.event import CANARY_DETAIL_TYPE, CANARY_SOURCE
 from holdfast.runtime.names import AuditRuleKind, RuleKind
 
 Pattern = Mapping[str, Any]
@@ -37,8 +38,10 @@ KARPENTER: Mapping[RuleKind, Pattern] = {
 """One pattern for each kind of message Karpenter acts on: those of its getting-started template, less what it drops."""
 
 
-def audit(*, include_terminate_calls: bool) -> Mapping[AuditRuleKind, Pattern]:
-    """One pattern for each rule of the audit: all that Karpenter gets and what explains it. No event matches two."""
+def audit(prefix: str, *, include_terminate_calls: bool) -> Mapping[AuditRuleKind, Pattern]:
+    """One pattern for each rule of the audit: all that Karpenter gets, what explains it, and the canary of the deployment
+    that `prefix` names. No event matches two.
+    """
     cloudtrail = {"detail-type": ["AWS Service Event via CloudTrail"], "eventName": ["BidEvictedEvent"]}
     if include_terminate_calls:
         cloudtrail = {
@@ -74,9 +77,19 @@ def audit(*, include_terminate_calls: bool) -> Mapping[AuditRuleKind, Pattern]:
             "detail-type": cloudtrail["detail-type"],
             "detail": {"eventName": cloudtrail["eventName"]},
         },
+        AuditRuleKind.CANARY: canary(prefix),
+    }
+
+
+def canary(prefix: str) -> Pattern:
+    """The canary of the deployment that `prefix` names: another one in the account has its own."""
+    return {
+        "source": [CANARY_SOURCE],
+        "detail-type": [CANARY_DETAIL_TYPE],
+        "detail": {"deployment": [prefix]},
     }
 
 
 def archive(patterns: Mapping[AuditRuleKind, Pattern]) -> Pattern:
-    """What the archive keeps: exactly what the audit's rules match, since a replay goes to them."""
-    return {"$or": [dict(pattern) for pattern in patterns.values()]}
+    """What the archive keeps: exactly what the audit's rules match, since a replay goes to them; a canary is about now."""
+    return {"$or": [dict(pattern) for kind, pattern in patterns.items() if kind is not AuditRuleKind.CANARY]}
