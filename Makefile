@@ -32,7 +32,7 @@ export PIP_ROOT_USER_ACTION := ignore
 # Without bytecode on disk every start of the CDK app compiles its library again, for six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint unit adapters stacks sandbox coverage bench reports simulate synth lock clean prerequisites
+.PHONY: help setup demo test lint unit adapters stacks sandbox coverage bench burst reports simulate synth lock clean prerequisites
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -76,6 +76,9 @@ coverage: ## the figures of the last run, and the floor for the packages that de
 
 bench: $(PYTHON_READY) ## measure the speed budgets; writes build/bench.json
 	$(BIN)/python -m tests.bench
+
+burst: $(PYTHON_READY) ## 30,000 messages, a fifth of them twice, in any order, through ingest to the verdicts
+	$(BIN)/python -m tests.burst --events 30000
 
 reports: $(PYTHON_READY) $(NODE_READY) ## run the test of every public report; report, test and result in a table
 	$(BIN)/python -m tests.reports

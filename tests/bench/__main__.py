@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.bench import harness, interruption, layers
+from tests.bench import burst, harness, interruption, layers
 
 RESULT = Path(__file__).resolve().parents[2] / "build" / "bench.json"
 
@@ -16,7 +16,7 @@ def main() -> int:
     gc.freeze()
     console = Console()
     lines: list[harness.Line] = []
-    for bench in (interruption, layers):
+    for bench in (interruption, burst, layers):
         console.print(f"measuring {bench.__name__.removeprefix('tests.bench.')} ...")
         lines += bench.run()
     harness.show(lines, console)

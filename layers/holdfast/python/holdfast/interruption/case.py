@@ -8,10 +8,12 @@ when the instance has outlived all earlier ones is an interruption of its own: w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from itertools import pairwise
+from typing import Any
 
 from holdfast.interruption.event import ENDING_STATES, WARNINGS, Fact, Home, Kind
 from holdfast.interruption.observation import (
@@ -227,7 +229,7 @@ def fold(facts: Iterable[Fact], observations: Iterable[Observation], scope: Scop
     All facts and observations must be about the same instance.
     """
     ordered = _distinct(facts)
-    looks = sorted(set(observations), key=lambda look: (look.at, repr(look)))
+    looks = _in_order(set(observations), lambda look: look.at)
     if not ordered:
         return ()
     begun = _starts(ordered, looks)
@@ -249,14 +251,23 @@ def fold(facts: Iterable[Fact], observations: Iterable[Observation], scope: Scop
 def _distinct(facts: Iterable[Fact]) -> list[Fact]:
     """The facts about an instance, by time, without those that EventBridge or a replay delivered again."""
     first: dict[tuple[str, str, str], Fact] = {}
-    for fact in sorted((fact for fact in facts if fact.is_instance), key=_fact_order):
+    for fact in _in_order((fact for fact in facts if fact.is_instance), _fact_order):
         first.setdefault((fact.kind, fact.event_id, fact.subject), fact)
     return list(first.values())
 
 
-def _fact_order(fact: Fact) -> tuple[datetime, str, str, bool, str]:
+def _in_order[T](items: Iterable[T], key: Callable[[T], Any]) -> list[T]:
+    """The items in an order that depends on nothing but themselves: by the key, and where that is equal by all they say."""
+    found = sorted(items, key=key)
+    if any(key(one) == key(other) for one, other in pairwise(found)):
+        # Spelling out every row is most of what a fold costs, so only those do it that need it.
+        found.sort(key=lambda item: (key(item), repr(item)))
+    return found
+
+
+def _fact_order(fact: Fact) -> tuple[datetime, str, str, bool]:
     # A replayed copy sorts behind its original, so that the original stays.
-    return (fact.at, fact.kind, fact.event_id, fact.replay is not None, repr(fact))
+    return (fact.at, fact.kind, fact.event_id, fact.replay is not None)
 
 
 def _starts(facts: Sequence[Fact], looks: Sequence[Observation]) -> set[datetime]:
