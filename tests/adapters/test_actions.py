@@ -24,8 +24,9 @@ from holdfast.adapters.reports import DynamoReports
 from holdfast.adapters.secrets import WebhookSecret
 from holdfast.adapters.slack import SlackMessenger
 from holdfast.adapters.sns import SnsMessenger
-from holdfast.adapters.sqs import QueueNames, SqsLooks, SqsQueues, SqsWakeups
+from holdfast.adapters.sqs import QueueNames, SqsLooks, SqsQueues
 from holdfast.adapters.states import DynamoStates
+from holdfast.adapters.wakeups import SqsWakeups
 from holdfast.interruption.event import Home
 from holdfast.interruption.mode import Lag, Mode
 from holdfast.ports import Lease, Look

@@ -1,5 +1,6 @@
 """The JSON form of stored documents: nothing is lost on the way there and back, nothing doubtful is let in."""
 
+import inspect
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -115,6 +116,6 @@ def test_the_schema_accepts_what_is_written_and_refuses_an_unknown_key() -> None
 
 def test_the_schema_explains_its_parts() -> None:
     schema = observation_schema()
-    assert schema["description"] == Observation.__doc__
+    assert schema["description"] == inspect.cleandoc(Observation.__doc__ or "")
     assert schema["$defs"]["InstanceView"]["description"].startswith("What EC2 DescribeInstances said.")
     assert schema["$defs"]["Answer"]["enum"] == [answer.value for answer in Answer]

@@ -10,7 +10,8 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from holdfast.adapters.sqs import QueueNames, SqsLooks, SqsQueues, SqsWakeups, parse_look, parse_wakeup
+from holdfast.adapters.sqs import QueueNames, SqsLooks, SqsQueues, parse_look
+from holdfast.adapters.wakeups import SqsWakeups, parse_wakeup
 from holdfast.errors import Denied, InvalidDocument, Throttled, Unavailable
 from holdfast.interruption.observation import Answer, QueueView
 from holdfast.ports import InstanceKey, Look, Wakeup

@@ -12,7 +12,7 @@ from holdfast.adapters.actions import actions_of, declarations
 from holdfast.adapters.outbox import DynamoOutbox
 from holdfast.adapters.slack import SlackMessenger
 from holdfast.adapters.sns import SnsMessenger
-from holdfast.adapters.sqs import SqsWakeups
+from holdfast.adapters.wakeups import SqsWakeups
 from holdfast.runtime import wiring, wiring_kubernetes
 from holdfast.runtime.config import HoldfastConfig
 from stacks import permissions_page

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.adapters.sqs import parse_wakeup
+from holdfast.adapters.wakeups import parse_wakeup
 from holdfast.alerts.deliver import Destination, Pace
 from holdfast.alerts.forms import SlackForm
 from holdfast.alerts.links import Links

@@ -1,6 +1,8 @@
 """What all functions share: settings both ways, batches, logs without secrets, actions side by side."""
 
 import json
+import subprocess
+import sys
 from dataclasses import fields
 from datetime import UTC, datetime, time, timedelta
 
@@ -107,6 +109,23 @@ def test_the_notifier_tells_nobody_it_has_no_settings_for(monkeypatch: pytest.Mo
     wiring_slack.notifier.cache_clear()
 
     assert (needs.destinations, needs.pace.quiet) == ((), None)
+
+
+def test_the_notifier_imports_nothing_about_instances_and_clusters():
+    """What it does not work with would be a tenth of its cold start."""
+    program = (
+        "import sys, holdfast.runtime.wiring_slack;"
+        "print(*[name for name in sys.modules if name.startswith(('holdfast.interruption', 'holdfast.karpenter'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path)},
+    )
+
+    assert done.stdout.split() == []
 
 
 @pytest.mark.parametrize("text", ["22:00", "22:00-07:00", "22-7 Nowhere/At_All", "a-b UTC"])

@@ -10,16 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from holdfast.alerts.alert import Alert
-from holdfast.interruption.event import Fact, Home, Rejection
-from holdfast.interruption.observation import InstanceView, Observation, QueueView
-from holdfast.interruption.record import CaseRecord
-from holdfast.karpenter.nodeclaim import NodeClaim
-from holdfast.karpenter.nodepool import NodePool
-from holdfast.karpenter.pods import Pod, PodDisruptionBudget
-from holdfast.karpenter.workload import ReplicaList
+if TYPE_CHECKING:
+    # The ports only name these types. The notifier, which handles none of them but alerts, starts faster without.
+    from holdfast.alerts.alert import Alert
+    from holdfast.interruption.event import Fact, Home, Rejection
+    from holdfast.interruption.observation import InstanceView, Observation, QueueView
+    from holdfast.interruption.record import CaseRecord
+    from holdfast.karpenter.nodeclaim import NodeClaim
+    from holdfast.karpenter.nodepool import NodePool
+    from holdfast.karpenter.pods import Pod, PodDisruptionBudget
+    from holdfast.karpenter.workload import ReplicaList
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -10,17 +10,20 @@ from __future__ import annotations
 from dataclasses import is_dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
-from holdfast.alerts.alert import Alert
 from holdfast.errors import InvalidDocument
-from holdfast.interruption.event import Fact, Rejection
-from holdfast.interruption.observation import Observation
-from holdfast.interruption.record import CaseRecord
-from holdfast.ports import Look, Remembered
+
+if TYPE_CHECKING:
+    # Who reads or writes a document has its class; to the others it would only cost time at their cold start.
+    from holdfast.alerts.alert import Alert
+    from holdfast.interruption.event import Fact, Rejection
+    from holdfast.interruption.observation import Observation
+    from holdfast.interruption.record import CaseRecord
+    from holdfast.ports import Look, Remembered
 
 type Document = Fact | Rejection | Observation | CaseRecord | Alert | Look | Remembered
 
@@ -55,6 +58,8 @@ def load[D: Document](kind: type[D], text: str | bytes, where: str) -> D:
 
 def observation_schema() -> dict[str, Any]:
     """The JSON schema (draft 2020-12) of an observation, the file format of `holdfast interruptions judge`."""
+    from holdfast.interruption.observation import Observation  # noqa: PLC0415 - only the command line asks for it
+
     schema = TypeAdapter(Observation).json_schema(schema_generator=_Schema)
     return {"$schema": _Schema.schema_dialect, **schema}
 

@@ -1,32 +1,27 @@
-"""Looks and wake-ups on our own queues, and the state of Karpenter's queues."""
+"""Looks on our own queues, and the state of Karpenter's queues."""
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import batched
 from typing import TYPE_CHECKING, Final
 
 from holdfast.adapters.actions import calls
 from holdfast.adapters.aws_errors import translated
 from holdfast.adapters.documents import dump, load
-from holdfast.errors import HoldfastError, InvalidDocument, NotFound, Unavailable
+from holdfast.adapters.wakeups import LONGEST_DELAY, delay_seconds, queue_name
+from holdfast.errors import HoldfastError, NotFound, Unavailable
 from holdfast.interruption.observation import Answer, QueueView
-from holdfast.ports import Look, Wakeup
+from holdfast.ports import Look
 
 if TYPE_CHECKING:
     from types_boto3_sqs import SQSClient
     from types_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
 
-LONGEST_DELAY: Final = timedelta(seconds=900)
-"""SQS holds a message back no longer."""
 
 _BATCH: Final = 10  # SQS's limit for a batch
-_NAMED_ALERTS: Final = 100
-"""Alerts that a wake-up names; the notifier finds all others by the outbox's index."""
 
 
 class SqsLooks:
@@ -54,39 +49,17 @@ class SqsLooks:
                 self._send(url, batch, now)
 
     def _send(self, url: str, looks: Sequence[Look], now: datetime) -> None:
-        doing = f"sending {len(looks)} looks to {_name(url)}"
+        doing = f"sending {len(looks)} looks to {queue_name(url)}"
         entries: list[SendMessageBatchRequestEntryTypeDef] = [
-            {"Id": str(number), "MessageBody": dump(look), "DelaySeconds": _delay(look.due_at - now)}
+            {"Id": str(number), "MessageBody": dump(look), "DelaySeconds": delay_seconds(look.due_at - now)}
             for number, look in enumerate(looks)
         ]
-        with translated(doing, action="sqs:SendMessage", on=_name(url)):
+        with translated(doing, action="sqs:SendMessage", on=queue_name(url)):
             answer = self._client.send_message_batch(QueueUrl=url, Entries=entries)
         failed = answer.get("Failed", [])
         if failed:
             why = "; ".join(sorted({f"{item['Code']}: {item.get('Message', '')}" for item in failed}))
             raise Unavailable(f"{doing}: {len(failed)} were not taken: {why}")
-
-
-class SqsWakeups:
-    """The `Wakeups` port: the notifier's queue."""
-
-    def __init__(self, client: SQSClient, queue_url: str, *, destination: str | None = None) -> None:
-        """Sends to the queue of that URL, for one destination's outbox or for all."""
-        self._client = client
-        self._url = queue_url
-        self._about = {} if destination is None else {"destination": destination}
-
-    @calls("sqs:SendMessage")
-    def wake(self, alert_ids: Sequence[str], *, delay: timedelta = timedelta(0)) -> None:
-        """Asks the notifier to look into the outbox, for these alerts first, after `delay` (at most 15 minutes)."""
-        with translated("waking the notifier", action="sqs:SendMessage", on=_name(self._url)):
-            self._client.send_message(
-                QueueUrl=self._url,
-                MessageBody=json.dumps(
-                    {"alerts": list(alert_ids[:_NAMED_ALERTS]), **self._about}, separators=(",", ":")
-                ),
-                DelaySeconds=_delay(delay),
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,30 +141,3 @@ def parse_look(body: str) -> Look:
         InvalidDocument: the body is none.
     """
     return load(Look, body, "message")
-
-
-def parse_wakeup(body: str) -> Wakeup:
-    """The request in a message of the notifier's queue.
-
-    Raises:
-        InvalidDocument: the body is no wake-up.
-    """
-    try:
-        message = json.loads(body)
-        ids, destination = message["alerts"], message.get("destination")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InvalidDocument(f"message is no wake-up: {error!r}") from error
-    if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
-        raise InvalidDocument("message is no wake-up: alerts is not a list of ids")
-    if not isinstance(destination, str | None):
-        raise InvalidDocument("message is no wake-up: destination is not a name")
-    return Wakeup(tuple(ids), destination)
-
-
-def _delay(wait: timedelta) -> int:
-    # Rounded up: a look that arrives a fraction early finds nothing due, and nobody looks again before the sweeper.
-    return min(max(0, math.ceil(wait.total_seconds())), int(LONGEST_DELAY.total_seconds()))
-
-
-def _name(url: str) -> str:
-    return f"queue {url.rsplit('/', 1)[-1]}"

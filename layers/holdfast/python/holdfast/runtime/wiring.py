@@ -16,8 +16,9 @@ from holdfast.adapters.dynamodb import DynamoLedger
 from holdfast.adapters.ec2 import Ec2Instances
 from holdfast.adapters.events import EventBridge
 from holdfast.adapters.outbox import DynamoOutboxes
-from holdfast.adapters.sqs import SqsLooks, SqsWakeups
+from holdfast.adapters.sqs import SqsLooks
 from holdfast.adapters.states import DynamoStates
+from holdfast.adapters.wakeups import SqsWakeups
 from holdfast.interruption.case import Scope
 from holdfast.interruption.event import Home
 from holdfast.interruption.selfcheck import Deployment

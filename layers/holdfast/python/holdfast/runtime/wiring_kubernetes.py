@@ -12,8 +12,9 @@ from holdfast.adapters.dynamodb import DynamoLedger
 from holdfast.adapters.ec2 import Ec2Instances
 from holdfast.adapters.eks import EksAccess
 from holdfast.adapters.kube import KubeClusters
-from holdfast.adapters.sqs import QueueNames, SqsLooks, SqsQueues, SqsWakeups, parse_look
+from holdfast.adapters.sqs import QueueNames, SqsLooks, SqsQueues, parse_look
 from holdfast.adapters.states import DynamoStates
+from holdfast.adapters.wakeups import SqsWakeups
 from holdfast.interruption.case import Scope
 from holdfast.ports import Look
 from holdfast.runtime import names, observability

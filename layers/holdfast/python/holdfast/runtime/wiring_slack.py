@@ -13,7 +13,7 @@ from holdfast.adapters.outbox import DynamoOutbox
 from holdfast.adapters.secrets import WebhookSecret
 from holdfast.adapters.slack import SlackMessenger
 from holdfast.adapters.sns import SnsMessenger
-from holdfast.adapters.sqs import SqsWakeups, parse_wakeup
+from holdfast.adapters.wakeups import SqsWakeups, parse_wakeup
 from holdfast.alerts.deliver import Destination, Pace
 from holdfast.alerts.forms import Form, MailForm, SlackForm
 from holdfast.alerts.links import Links
