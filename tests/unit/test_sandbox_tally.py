@@ -139,3 +139,14 @@ def test_a_panel_shows_slacks_words_and_not_its_marks() -> None:
     assert "2 MISSED: a & b" in text
     assert "*" not in text
     assert "&amp;" not in text
+
+
+def test_a_panel_shows_a_link_by_its_name() -> None:
+    block = {
+        "type": "context",
+        "elements": [{"type": "mrkdwn", "text": "see <https://example.com/a&amp;b|the book>, *now*"}],
+    }
+    console = Console(width=120, record=True)
+    console.print(slack_panel({"blocks": [block]}))
+
+    assert "see the book, now" in console.export_text()

@@ -66,9 +66,9 @@ def demo_command(
     progress = _progress(console)
     sandbox = up.up(folder, progress=progress, on_cdk_line=_lines(console, verbose))
     try:
-        prepared = demo_wave.prepare(sandbox, demo.long_ago(), progress=progress)
         outcomes = demo.play(sandbox, progress=progress)
         demo.show(outcomes, console)
+        prepared = demo_wave.prepare(sandbox, demo.long_ago(), progress=progress)
         whole_wave = demo_wave.play(sandbox, prepared, progress=progress)
         demo_wave.show(whole_wave, console)
     finally:

@@ -43,7 +43,7 @@ class WaveOutcome:
 
 
 def prepare(sandbox: SandboxState, warned_at: datetime, *, progress: up.Progress = print) -> Wave:
-    """The nodes of the wave, before anything is played (why so, `wave.prepare` tells).
+    """The nodes of the wave, of which nobody hears before `play`.
 
     Raises:
         SandboxError: a part of the sandbox did not answer.

@@ -9,6 +9,9 @@ from holdfast_cli.sandbox.kube import objects
 from holdfast_cli.sandbox.kube.objects import KubeObject
 
 CLUSTER = "eksworkshop"
+HELD_LABELS = {"app": "orders-db"}
+"""Labels of pods that the PodDisruptionBudget `orders-db` lets nobody evict."""
+
 _SYSTEM_NODES = (
     ("ip-192-168-30-108.ap-southeast-1.compute.internal", "i-0b7f1a52c9d3e4801", "ap-southeast-1a"),
     ("ip-192-168-54-190.ap-southeast-1.compute.internal", "i-0b7f1a52c9d3e4802", "ap-southeast-1b"),
@@ -234,7 +237,17 @@ def _orders(on_demand_node: str, spot_node: str, ago: _Ago) -> list[KubeObject]:
         healthy=4,
         expected=4,
     )
-    return [worker, replicas, *pods, finished, static, budget]
+    # Its pods come with what is played. Holdfast keeps a list of budgets for half a minute, so it has to be there before.
+    lets_nobody_go = objects.pdb(
+        "orders-db",
+        namespace="orders",
+        match_labels=HELD_LABELS,
+        created_at=ago(days=20),
+        max_unavailable=0,
+        healthy=0,
+        expected=0,
+    )
+    return [worker, replicas, *pods, finished, static, budget, lets_nobody_go]
 
 
 def _nginx(node: str, ago: _Ago) -> list[KubeObject]:

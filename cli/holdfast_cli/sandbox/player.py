@@ -18,7 +18,7 @@ from holdfast_cli.sandbox.ec2_events import Ec2Events
 from holdfast_cli.sandbox.errors import SandboxError
 from holdfast_cli.sandbox.kube import objects
 from holdfast_cli.sandbox.kube.control import Control
-from holdfast_cli.sandbox.kube_seed import instance_of
+from holdfast_cli.sandbox.kube_seed import HELD_LABELS, instance_of
 from holdfast_cli.sandbox.state import SandboxState
 
 WARNED_BEFORE = timedelta(minutes=4)
@@ -67,7 +67,7 @@ class Player:
         self._ec2_events = Ec2Events(sandbox.account, sandbox.region)
         self._ec2 = Ec2Control(sandbox)
         self._kubernetes = up.kubernetes(sandbox)
-        self._claims: list[objects.KubeObject] = []
+        self._claims: dict[str, objects.KubeObject] = {}
 
     def handled_in_time(self, number: int, warned_at: datetime) -> Played:
         """Karpenter hears of the warning, drains the node in 41 s and ends the instance."""
@@ -90,7 +90,7 @@ class Player:
 
     def blocked_by_pdb(self, number: int, warned_at: datetime) -> Played:
         """Karpenter begins at once, but a PodDisruptionBudget lets nothing go until EC2 takes the machine."""
-        instance_id = self._node(number, warned_at, deleted_at=warned_at + timedelta(seconds=4), budget="orders-db")
+        instance_id = self._node(number, warned_at, deleted_at=warned_at + timedelta(seconds=4), is_held=True)
         self._reclaimed(instance_id, warned_at)
         self.karpenter_reads_its_queue()
         return Played(
@@ -138,7 +138,7 @@ class Player:
 
         Only once the verdicts are in: everything was played in the past, so Holdfast still had to see it there.
         """
-        remove_nodes(self._kubernetes, self._claims)
+        remove_nodes(self._kubernetes, tuple(self._claims.values()))
         self._claims.clear()
 
     def karpenter_reads_its_queue(self) -> int:
@@ -183,7 +183,7 @@ class Player:
         *,
         deleted_at: datetime | None = None,
         drained_at: datetime | None = None,
-        budget: str | None = None,
+        is_held: bool = False,
     ) -> str:
         """A Spot node of pool orders-spot with its instance; pods of `orders` on it unless it was drained."""
         instance_id = instance_id_of(number)
@@ -199,8 +199,10 @@ class Player:
         node = objects.node(claim)
         things: list[objects.KubeObject] = [claim, node]
         if drained_at is None:
-            app = budget or "orders-worker"
-            deployment = objects.deployment(f"{app}-{number}", namespace="orders", created_at=born, replicas=1)
+            app = "orders-db" if is_held else "orders-worker"
+            name = f"{app}-{number}"
+            labels = {**HELD_LABELS, "scene": name} if is_held else {"scene": name}
+            deployment = objects.deployment(name, namespace="orders", created_at=born, replicas=1, labels=labels)
             replicas = objects.replicaset(deployment)
             pod = objects.pod(
                 f"{replicas['metadata']['name']}-x2k9q",
@@ -210,20 +212,7 @@ class Player:
                 owner=replicas,
             )
             things += [deployment, replicas, pod]
-            if budget is not None:
-                things.append(
-                    objects.pdb(
-                        f"{budget}-{number}",
-                        namespace="orders",
-                        match_labels=pod["metadata"]["labels"],
-                        created_at=born,
-                        healthy=1,
-                        expected=1,
-                        max_unavailable=0,
-                        disruptions_allowed=0,
-                    )
-                )
-        self._claims.append(claim)
+        self._claims[instance_id] = claim
         self._kubernetes.apply(*things)
         self._ec2.put_instance(instance_of(claim, up.CLUSTER))
         return instance_id

@@ -11,7 +11,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-_BOLD = re.compile(r"\*([^*]+)\*")
+_MARKED = re.compile(r"(\*[^*]+\*|<[^|>]+\|[^>]+>)")
+_LINK = re.compile(r"<([^|>]+)\|([^>]+)>")
 
 
 def slack_panel(payload: Mapping[str, Any]) -> Panel:
@@ -31,13 +32,19 @@ def slack_panel(payload: Mapping[str, Any]) -> Panel:
             case "section":
                 parts.append(_words(block["text"]["text"]))
             case "context":
-                parts.append(Text(html.unescape(block["elements"][0]["text"]), style="dim"))
+                parts.append(_words(block["elements"][0]["text"], "dim"))
     return Panel(Group(*parts), title=Text(title), title_align="left", subtitle="Slack", subtitle_align="right")
 
 
-def _words(text: str) -> Text:
-    """Slack's marks as the terminal's: `*bold*`, and emoji by name."""
-    words = Text()
-    for position, part in enumerate(_BOLD.split(text)):
-        words.append(html.unescape(Emoji.replace(part)), style="bold" if position % 2 else "")
+def _words(text: str, style: str = "") -> Text:
+    """Slack's marks as the terminal's: `*bold*`, `<https://…|links>`, and emoji by name."""
+    words = Text(style=style)
+    for part in _MARKED.split(text):
+        link = _LINK.fullmatch(part)
+        if link is not None:
+            words.append(html.unescape(link[2]), style=f"link {html.unescape(link[1])}")
+        elif len(part) > 1 and part.startswith("*") and part.endswith("*"):
+            words.append(html.unescape(part[1:-1]), style="bold")
+        else:
+            words.append(html.unescape(Emoji.replace(part)))
     return words

@@ -1,6 +1,6 @@
 """A Spot wave whose truth is known: EC2 wants many nodes of one pool in one zone back at once.
 
-The world is made first, at `prepare`: the nodes, their instances, and the budget that holds some of them. The events
+The world is made first, at `prepare`: the nodes, their instances, and the pods that hold some of them up. The events
 follow at `send`, each one as often as the wave says and in no order, as EventBridge may deliver them.
 """
 
@@ -15,7 +15,7 @@ from holdfast_cli.sandbox import up
 from holdfast_cli.sandbox.control import Ec2Control, MiniStackControl
 from holdfast_cli.sandbox.ec2_events import Ec2Events, Event
 from holdfast_cli.sandbox.kube import objects
-from holdfast_cli.sandbox.kube_seed import instance_of
+from holdfast_cli.sandbox.kube_seed import HELD_LABELS, instance_of
 from holdfast_cli.sandbox.player import instance_id_of, remove_nodes
 from holdfast_cli.sandbox.state import SandboxState
 
@@ -71,7 +71,6 @@ def prepare(
     Karpenter drains them in 41 s and ends their instances, but for the last ones. Of these it never touches `missed`, as
     when it died meanwhile: leave its queue unread until the verdicts are in. The pods of `held` a PodDisruptionBudget
     keeps until EC2 takes the machines. The share `again` of the events is delivered twice; `seed` makes the order.
-    Holdfast keeps a list of budgets for half a minute: prepare the wave before anything makes it look.
 
     Raises:
         SandboxError: a part of the sandbox did not answer.
@@ -84,8 +83,15 @@ def prepare(
     events: list[Event] = []
     replicas = None
     if held:
-        deployment, replicas, budget = _held_workload(first, held, warned_at)
-        things += [deployment, replicas, budget]
+        deployment = objects.deployment(
+            f"orders-db-wave{first}",
+            namespace=_NAMESPACE,
+            created_at=warned_at - timedelta(hours=3),
+            replicas=held,
+            labels={**HELD_LABELS, "wave": str(first)},
+        )
+        replicas = objects.replicaset(deployment)
+        things += [deployment, replicas]
     for position in range(nodes):
         number = first + position
         truth = _HANDLED
@@ -168,24 +174,3 @@ def _claim(number: int, warned_at: datetime, truth: Truth) -> objects.KubeObject
         deleted_at=None if truth is _MISSED else warned_at + timedelta(seconds=3),
         drained_at=warned_at + timedelta(seconds=41) if truth is _HANDLED else None,
     )
-
-
-def _held_workload(
-    first: int, held: int, warned_at: datetime
-) -> tuple[objects.KubeObject, objects.KubeObject, objects.KubeObject]:
-    """A Deployment with a pod on each held node, its ReplicaSet, and the budget that lets none of them go."""
-    created_at = warned_at - timedelta(hours=3)
-    deployment = objects.deployment(
-        f"orders-db-wave{first}", namespace=_NAMESPACE, created_at=created_at, replicas=held
-    )
-    replicas = objects.replicaset(deployment)
-    budget = objects.pdb(
-        f"orders-db-wave{first}",
-        namespace=_NAMESPACE,
-        match_labels=deployment["spec"]["selector"]["matchLabels"],
-        created_at=created_at,
-        healthy=held,
-        expected=held,
-        max_unavailable=0,
-    )
-    return deployment, replicas, budget
