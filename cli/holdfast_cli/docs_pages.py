@@ -406,6 +406,36 @@ JSON_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
         "move": "SQS's last move: `status`, `moved`, `to_move`, `reason`; null when there was none, or when it is not known",
         "move_unknown": "why it is not known; null otherwise",
     },
+    "replay start": {
+        "archive": "the audit's archive",
+        "account": "its account",
+        "region": "its region",
+        "events_in_archive": "how many events it has, by a count that may be a day old",
+        "bytes_in_archive": "their size",
+        "kept_since": "it keeps nothing from before",
+        "from": "START",
+        "to": "END",
+        "events_about": "how many events that is if they came evenly; null when that cannot be said",
+        "rules": "the ARNs of the rules a replay goes to: the audit's, none of Karpenter's",
+        "warnings": "what should be known before",
+        "started": "false for a dry run",
+        "replay": "as in `replay list`; null for a dry run",
+    },
+    "replay list": {
+        "archive": "the audit's archive",
+        "replays": (
+            "`name`, `state`, `reason` (of the state), `from`, `to`, and `reached`: the time of the last event replayed, null "
+            "before the first"
+        ),
+    },
+    "replay cancel": {
+        "name": "the replay",
+        "state": "its state: `CANCELLING` or `CANCELLED`",
+        "reason": "of the state; null when EventBridge gives none",
+        "from": "the beginning of its window",
+        "to": "the end of its window",
+        "reached": "the time of the last event replayed; null before the first",
+    },
     "config check": {
         "file": "the file that was read",
         "valid": "whether it can be used",

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from holdfast.errors import HoldfastError
-from holdfast_cli import config, doctor, interruptions, redrive, render
+from holdfast_cli import config, doctor, interruptions, redrive, render, replay
 from holdfast_cli.errors import ExitCode, exit_code
 from holdfast_cli.output import error_console, plain
 from holdfast_cli.sandbox import commands as sandbox
@@ -59,6 +59,7 @@ app = typer.Typer(
 app.add_typer(interruptions.app, name="interruptions")
 app.command("doctor")(doctor.doctor)
 app.command("redrive")(redrive.redrive)
+app.add_typer(replay.app, name="replay")
 app.add_typer(render.app, name="render")
 app.add_typer(config.app, name="config")
 app.add_typer(sandbox.app, name="sandbox")
