@@ -138,6 +138,16 @@ def test_a_fact_whose_watch_was_never_opened_is_watched_when_its_message_comes_b
     assert watches(plant) == {OUR: 0}
 
 
+@pytest.mark.parametrize("sent", [-60, 1.5, 60])
+def test_clocks_that_disagree_keep_no_fact_out(plant: Plant, sent: float):
+    """SQS took the message before the event, or after we had it: looks go by the event's own time."""
+    result = plant.ingest(message(warning_body(), sent=sent))
+    (stored,) = result.stored
+
+    assert (stored.fact.at, watches(plant)) == (at(0), {OUR: 0})
+    assert [fact.sent_at for fact in plant.ledger.facts.values()] == [at(sent)]
+
+
 class TestRedrivenEnds:
     """The end of an instance was stored, and ingest died five times before it could ask EC2 who ended it."""
 

@@ -6,8 +6,9 @@ instance (or nobody). Events are lost and looks are missing or refused as it ple
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from holdfast.interruption.case import Drained, End
@@ -226,3 +227,62 @@ def test_the_model_reaches_every_verdict_it_can():
         V.MISSED,
         V.NOT_RECLAIMED,
     }
+
+
+def as_its_clock_says(view: ClusterView, skew: int) -> ClusterView:
+    """The cluster's answer when its clock is `skew` seconds ahead."""
+
+    def shifted(moment: datetime | None) -> datetime | None:
+        return None if moment is None else moment + timedelta(seconds=skew)
+
+    return replace(
+        view,
+        created_at=shifted(view.created_at),
+        deleted_at=shifted(view.deleted_at),
+        termination_at=shifted(view.termination_at),
+        conditions=tuple(
+            # An Unknown of this model has no time of its own.
+            replace(item, since=shifted(item.since)) if item.status == "True" else item
+            for item in view.conditions
+        ),
+    )
+
+
+def whole(truth: Truth, skew: int) -> list[Fact | Observation]:
+    """All planned looks and all events, by a cluster whose clock is `skew` seconds ahead."""
+    rows: list[Fact | Observation] = [warning()]
+    for second in PLANNED:
+        instance, cluster = truth.look(second)
+        rows.append(observation(second, instance, as_its_clock_says(cluster, skew)))
+    if truth.ended is not None:
+        rows += [state("shutting-down", truth.ended), state("terminated", truth.ended + 35)]
+        if truth.by in {End.CONTROLLER, End.OTHER_CLIENT}:
+            rows.append(terminate_call(truth.ended, CONTROLLER if truth.by is End.CONTROLLER else SOMEBODY))
+    return rows
+
+
+def near(moment: int | None, boundary: int) -> bool:
+    """Whether four seconds, the skew and the tolerance, decide on which side of the boundary the moment is."""
+    return moment is not None and abs(moment - boundary) <= 4
+
+
+@settings(max_examples=100)
+@given(truths(), st.sampled_from([-2, -1, 1, 2]))
+def test_two_seconds_of_skew_change_no_verdict(truth: Truth, skew: int):
+    """EventBridge's times have whole seconds and the API server has its own clock."""
+    moments = (truth.deleted, truth.drained, truth.ended)
+    assume(not any(near(moment, boundary) for moment in moments for boundary in (0, IN_TIME, OVER)))
+
+    assert judged(*whole(truth, skew)).verdict is judged(*whole(truth, 0)).verdict
+
+
+@settings(max_examples=200)
+@given(truths(), st.integers(120, 1800), st.sampled_from([-1, 1]))
+@example(Truth(2, 3, 4, End.SERVER), 599, 1)
+def test_minutes_of_skew_never_turn_a_verdict_into_another(truth: Truth, skew: int, sign: int):
+    """Of a deletion that no look saw begin only the cluster's word is known: those before the first look are left out."""
+    assume(truth.deleted is None or truth.deleted > 0)
+    rows = whole(truth, sign * skew)
+    verdict = judged(*rows).verdict
+
+    assert verdict in acceptable(truth, rows)

@@ -914,6 +914,51 @@ class TestSentence:
         assert judged(rebalance(0)).reason == ("Nothing announced an interruption and the instance did not end.")
 
 
+class TestClocks:
+    """The cluster's clock is not AWS's: small differences are tolerated, large ones are seen and named."""
+
+    def seen(self, skew: float) -> list:
+        """Deleted at 25 s and drained at 50 s by a cluster whose clock is ahead by so much."""
+        done = kube(deleted=25 + skew, drained=50 + skew)
+        return [
+            warning(),
+            observation(20, ec2(), kube()),
+            observation(60, ec2("shutting-down", USER, transitioned_at=at(55)), done),
+            *ended(55),
+        ]
+
+    @pytest.mark.parametrize("skew", [-2, -1, 0, 1, 2])
+    def test_two_seconds_are_tolerated(self, skew: float):
+        assert verdict(*self.seen(skew)) is V.HANDLED_IN_TIME
+
+    @pytest.mark.parametrize(("skew", "least"), [(-300, 295), (-8, 3), (90, 80), (600, 590)])
+    def test_more_is_seen_by_what_a_look_saw_and_named(self, skew: float, least: int):
+        judgement = judged(*self.seen(skew))
+
+        assert judgement.verdict is V.INCONCLUSIVE
+        assert Note.CLUSTER_CLOCK_OFF in judgement.notes
+        assert f"its clock is off by {least} s or more" in judgement.reason
+
+    def test_a_deletion_just_after_the_look_that_saw_none_is_no_contradiction(self):
+        rows = self.seen(0)[:1]
+        rows += [observation(20, ec2(), kube()), observation(60, ec2(), kube(deleted=18, drained=50))]
+
+        assert Note.CLUSTER_CLOCK_OFF not in case_of(*rows).notes
+
+    def test_a_look_may_last_a_minute(self):
+        """A look is dated when its function begins, before the cluster answers."""
+        assert Note.CLUSTER_CLOCK_OFF not in case_of(warning(), observation(1, ec2(), kube(deleted=61))).notes
+        assert Note.CLUSTER_CLOCK_OFF in case_of(warning(), observation(1, ec2(), kube(deleted=62))).notes
+
+    def test_a_wrong_clock_is_no_excuse_for_a_nodeclaim_that_nobody_touched(self):
+        rows = [warning(), *ended(121), observation(135, ec2("terminated", SPOT), kube(conditions=AHEAD))]
+
+        assert verdict(*rows) is V.MISSED
+
+
+AHEAD = (Condition("Launched", "True", "Launched", at(500)),)
+
+
 class TestSecondInterruption:
     """A warning that comes when the instance has outlived the first is an interruption of its own."""
 

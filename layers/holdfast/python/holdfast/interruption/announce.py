@@ -154,7 +154,7 @@ def alert_of(record: CaseRecord, *, corrects: bool) -> Alert | None:
 
 
 def told_mark(ordinal: int, record: CaseRecord) -> str:
-    """What the watch remembers of an alert, so that the same verdict on the same run is told once."""
+    """What the watch remembers of an alert, so that the same verdict on the same case is told once."""
     return f"{ordinal}/{record.judgement.verdict}/{record.judgement.cause or '-'}"
 
 
@@ -188,7 +188,6 @@ def _ghost_alert(record: CaseRecord, *, here: bool) -> Alert:
     case = record.case
     text = _TEXTS[Verdict.GHOST]
     where = case.node or case.instance_id
-
     return Alert(
         id=f"case/{case.key}/{'ghost' if here else 'ghost-gone'}",
         severity=text.severity if here else Severity.INFO,

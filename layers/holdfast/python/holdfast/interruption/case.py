@@ -37,6 +37,9 @@ START_WITHIN = timedelta(seconds=30)
 TOLERANCE = timedelta(seconds=2)
 """EventBridge times have whole seconds, Kubernetes times come from another clock."""
 
+LOOK_LASTS = timedelta(seconds=60)
+"""What the cluster says comes some seconds after the time of the look; what lies further ahead comes from a wrong clock."""
+
 RUNNING_AFTER = timedelta(seconds=480)
 """An instance seen running this long after its deadline was not reclaimed; for Spot that is 600 s after the warning."""
 
@@ -122,6 +125,7 @@ class Note(StrEnum):
     UNREADABLE_BY_KARPENTER = "unreadable_by_karpenter"
     SEVERAL_WARNINGS = "several_warnings"
     TIMES_CONTRADICT = "times_contradict"
+    CLUSTER_CLOCK_OFF = "cluster_clock_off"
     BLOCKERS_SEEN_LATE = "blockers_seen_after_the_end"
 
 
@@ -414,6 +418,9 @@ def _case(
         # that nothing cut off, another client may have ended it as well.
         drained = Drained.IN_TIME if ended_at <= deadline + TOLERANCE else Drained.LATE
         notes.append(Note.DRAIN_INFERRED)
+    clock_off = _clock_off(found)
+    if clock_off:
+        notes.append(Note.CLUSTER_CLOCK_OFF)
     forced = _forced(found, deleted_at, drained_at)
     closed_at = _closed_at(warning, closings)
     if closed_at is not None and deleted_at is not None and deleted_at >= closed_at - TOLERANCE:
@@ -489,7 +496,7 @@ def _case(
         cluster_seen_after_end=ended_at is not None and any(at >= ended_at for at, _ in answered),
         blind=_is_blind(until, haunts_from),
         notes=tuple(dict.fromkeys(notes)),
-        missing=_missing(deletion, drained, end, looks, forced=forced),
+        missing=_missing(deletion, drained, end, looks, forced=forced, clock_off=clock_off),
         terminated_at=terminated_at,
         nodeclaim_there=answered[-1][1].answer is Answer.OK if answered else None,
         ghost_gone_at=absent_at if ghost else None,
@@ -712,6 +719,27 @@ def _held(found: Sequence[tuple[datetime, ClusterView]], ended_at: datetime) -> 
     return any(blocker.reason in _STANDING for view in seen[-1:] for blocker in view.blockers)
 
 
+def _clock_off(found: Sequence[tuple[datetime, ClusterView]]) -> timedelta:
+    """By how much the cluster's clock is off at least, from times that contradict when they were seen; 0 when none does.
+
+    A NodeClaim was seen not deleting after its deletion, or a time was seen that was yet to come. Of a NodeClaim that
+    no look saw deleting, nothing is told by the cluster's clock.
+    """
+    deletions = [view.deleted_at for _, view in found if view.deleted_at is not None]
+    if not deletions:
+        return timedelta(0)
+    untouched = max((at for at, view in found if view.deleted_at is None), default=None)
+    behind = timedelta(0) if untouched is None else untouched - min(deletions)
+    times = [
+        (moment, at)
+        for at, view in found
+        for moment in (view.deleted_at, *(item.since for item in view.conditions))
+        if moment is not None
+    ]
+    ahead = max((moment - at for moment, at in times), default=timedelta(0))
+    return max(behind if behind > TOLERANCE else timedelta(0), ahead if ahead > LOOK_LASTS else timedelta(0))
+
+
 def _force_possible(
     found: Sequence[tuple[datetime, ClusterView]], began: datetime | None, ended_at: datetime | None
 ) -> bool:
@@ -840,9 +868,19 @@ def _cycle_name(
 
 
 def _missing(
-    deletion: Deletion, drained: Drained, end: End, looks: Sequence[Observation], *, forced: bool | None
+    deletion: Deletion,
+    drained: Drained,
+    end: End,
+    looks: Sequence[Observation],
+    *,
+    forced: bool | None,
+    clock_off: timedelta,
 ) -> tuple[str, ...]:
     missing: list[str] = []
+    if clock_off:
+        missing.append(
+            f"when the cluster's times really were (its clock is off by {clock_off.total_seconds():.0f} s or more)"
+        )
     kubernetes = [look.kubernetes for look in looks if look.kubernetes is not None]
     refused = [view for view in kubernetes if view.answer not in {Answer.OK, Answer.NOT_FOUND}]
     why = f" (Kubernetes API: {refused[-1].answer}, {refused[-1].reason})" if refused else ""

@@ -5,7 +5,8 @@ Precedence, highest first:
 1. FOREIGN: not an instance of our clusters.
 2. Without a warning: UNWARNED when EC2 took the instance, GHOST when its NodeClaim outlived it, else NOT_APPLICABLE.
 3. NOT_APPLICABLE: a Health notice that was closed before Karpenter acted on it.
-4. The table below over NodeClaim deletion x drain x end of the instance: 100 cells, each decided and reasoned.
+4. INCONCLUSIVE: times of the cluster on which the table would rest contradict when they were seen.
+5. The table below over NodeClaim deletion x drain x end of the instance: 100 cells, each decided and reasoned.
 
 A NodeClaim that outlives its instance says nothing about the drain: beside a warning it is a finding of its own.
 A cell says what its evidence proves and no more: where two truths fit, it is INCONCLUSIVE.
@@ -305,6 +306,8 @@ def _decide(case: Case, now: datetime) -> tuple[Verdict, str]:
         return _unwarned(case, now)
     if case.closed_at is not None and case.deletion in UNTOUCHED and case.end is not End.SERVER:
         return _V.NOT_APPLICABLE, "AWS closed the notice, and nothing shows that Karpenter had acted on it"
+    if Note.CLUSTER_CLOCK_OFF in case.notes:
+        return _V.INCONCLUSIVE, "the cluster's times contradict when they were seen, so nothing can be placed by them"
     cell = TABLE[case.deletion, case.drained, case.end]
     verdict, why = cell.verdict, cell.why
     if case.end is End.CONTROLLER and case.ended_at is not None and case.deadline is not None:
