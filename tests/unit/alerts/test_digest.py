@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from holdfast.alerts.alert import Alert, Severity
 from holdfast.alerts.digest import NAMED, ROWS, by_cluster, digest_payload, plain_digest, rows_of
+from holdfast.alerts.forms import SlackForm, messages
+from holdfast.alerts.links import Links
 from holdfast_cli.sandbox.slack_payload import refusal
 from tests.builders import alert
 
@@ -97,3 +99,12 @@ def test_no_text_of_others_becomes_a_link_or_a_mention(wicked: str):
     )
 
     assert wicked not in text
+
+
+@pytest.mark.parametrize(("in_digest", "sent"), [((False, False, False), 3), ((False, True, False), 1), ((True,), 1)])
+def test_what_was_decided_in_degraded_mode_is_told_in_a_digest_unless_it_is_alone(
+    in_digest: tuple[bool, ...], sent: int
+):
+    alerts = [missed(number, in_digest=flag) for number, flag in enumerate(in_digest)]
+
+    assert len(messages(alerts, SlackForm(Links()))) == sent

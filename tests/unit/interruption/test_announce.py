@@ -201,3 +201,11 @@ class TestGhosts:
     @pytest.mark.parametrize("fields", [{"replay": True}, {"foreign": "it belongs to account 999999999999"}])
     def test_of_replays_and_foreign_instances_none_is_told(self, fields: dict[str, object]):
         assert self.told(*self.HERE, **fields) == []
+
+
+@pytest.mark.parametrize(("degraded", "in_digest"), [(None, False), ("more than 1000 cases are open", True)])
+def test_what_is_judged_in_degraded_mode_is_told_in_a_digest(degraded: str | None, in_digest: bool):
+    alert = alert_of(replace(record(Verdict.MISSED), degraded=degraded), corrects=False)
+
+    assert alert is not None
+    assert alert.in_digest is in_digest

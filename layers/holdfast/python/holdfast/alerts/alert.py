@@ -27,7 +27,8 @@ class Alert:
     same `group` (words such as verdict, NodePool and zone) differ in nothing else, so that a digest may count them.
     `runbook` is an anchor in docs/runbook.md; `source` names what it comes from: a case, a limit, a finding. `command`
     shows more of it in a terminal, `overview` shows it among others of its kind. `decided_at` is when it was known that
-    this is to be told, None where that was not noted.
+    this is to be told, None where that was not noted. `in_digest`: so many like it are to be expected that it is told with
+    others where there are any.
     All text is plain: whoever renders it escapes it.
     """
 
@@ -47,3 +48,4 @@ class Alert:
     decided_at: datetime | None = None
     command: str = ""
     overview: str = ""
+    in_digest: bool = False

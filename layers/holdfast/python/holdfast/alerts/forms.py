@@ -65,8 +65,12 @@ class MailForm:
 
 
 def messages(alerts: Sequence[Alert], form: Form) -> list[Message]:
-    """The fewest messages that tell the alerts: up to three of a cluster each in its own, more in one digest."""
+    """The fewest messages that tell the alerts: up to three of a cluster each in its own, more in one digest.
+
+    With one that belongs into a digest, two are a digest already.
+    """
     found: list[Message] = []
     for members in by_cluster(alerts).values():
-        found += [form.digest(members)] if len(members) > SINGLY else [form.one(alert) for alert in members]
+        singly = 1 if any(alert.in_digest for alert in members) else SINGLY
+        found += [form.digest(members)] if len(members) > singly else [form.one(alert) for alert in members]
     return found

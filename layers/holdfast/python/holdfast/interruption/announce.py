@@ -148,6 +148,7 @@ def alert_of(record: CaseRecord, *, corrects: bool) -> Alert | None:
         runbook=judgement.verdict.value.lower().replace("_", "-"),
         source=case.key,
         decided_at=record.judged_at,
+        in_digest=record.degraded is not None,
         command=f"holdfast interruptions show {shlex.quote(case.key)}",
         overview="holdfast interruptions list",
     )
@@ -219,4 +220,5 @@ def _ghost_alert(record: CaseRecord, *, here: bool) -> Alert:
         command=f"holdfast interruptions show {shlex.quote(case.key)}",
         overview="holdfast interruptions list",
         decided_at=record.judged_at,
+        in_digest=record.degraded is not None,
     )

@@ -149,6 +149,7 @@ def drift_alert(difference: Difference, rule: ExpectedRule, home: Home) -> Alert
         group=("rule is not as deployed", difference.defect.value),
         runbook="rule-drift",
         source=rule.name,
+        command="holdfast doctor",
     )
 
 
