@@ -23,6 +23,8 @@ from holdfast.interruption.observation import (
     InstanceView,
     Observation,
     QueueView,
+    WorkloadsView,
+    WorkloadView,
 )
 from holdfast.interruption.schedule import next_look
 from holdfast.interruption.verdict import Judgement, judge
@@ -203,6 +205,33 @@ def observation(
             "ec2": instance,
             "kubernetes": cluster,
             "queue": waiting,
+            **fields,
+        }
+    )
+
+
+API = ("Deployment", "shop", "api")
+"""The workload of the ordinary pod."""
+
+
+def workloads(
+    ready: int | None = 3,
+    desired: int | None = 3,
+    *,
+    here: int | None = None,
+    found: bool = False,
+    leaving: int = 0,
+    read: float | None = None,
+    **fields: Any,
+) -> WorkloadsView:
+    """What a look saw of the workload `api`; `read` is the second its replicas were read, if not that of the look."""
+    return WorkloadsView(
+        **{
+            "answer": Answer.OK,
+            "at": None if read is None else at(read),
+            "found": found,
+            "here": here,
+            "workloads": (WorkloadView(*API, desired=desired, ready=ready, leaving=leaving),),
             **fields,
         }
     )

@@ -20,8 +20,13 @@ from holdfast.interruption.observation import (
     InstanceView,
     Observation,
     QueueView,
+    Replacement,
+    ShortageView,
+    WorkloadsView,
+    WorkloadView,
 )
 from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.restoration import Restoration, Standing
 from holdfast_cli.export import Export
 
 LEFT_OUT = "left out"
@@ -102,6 +107,7 @@ class _Names:
             ec2=None if look.ec2 is None else self.instance_view(look.ec2),
             kubernetes=None if look.kubernetes is None else self.cluster_view(look.kubernetes),
             queue=None if look.queue is None else self.queue_view(look.queue),
+            workloads=None if look.workloads is None else self.workloads_view(look.workloads),
             degraded=_maybe_free(look.degraded),
         )
 
@@ -128,6 +134,52 @@ class _Names:
 
     def queue_view(self, view: QueueView) -> QueueView:
         return replace(view, reason=_free(view.reason))
+
+    def workloads_view(self, view: WorkloadsView) -> WorkloadsView:
+        return replace(
+            view,
+            reason=_free(view.reason),
+            workloads=tuple(
+                replace(
+                    row, kind=_kind(row.kind), namespace=self.of("namespace", row.namespace), name=self.workload(row)
+                )
+                for row in view.workloads
+            ),
+            replacements=self.replacements(view.replacements),
+            shortage=None if view.shortage is None else self.shortage(view.shortage),
+        )
+
+    def workload(self, row: WorkloadView | Standing) -> str:
+        return self.of("workload", f"{row.kind}/{row.name}")
+
+    def replacements(self, replacements: Iterable[Replacement]) -> tuple[Replacement, ...]:
+        return tuple(
+            replace(item, nodeclaim=self.of("nodeclaim", item.nodeclaim), reason=_free(item.reason))
+            for item in replacements
+        )
+
+    def shortage(self, view: ShortageView) -> ShortageView:
+        return replace(
+            view,
+            reason=_free(view.reason),
+            message=_free(view.message),
+            limits=None if view.limits is None else tuple(LEFT_OUT for _ in view.limits),
+            refused=None if view.refused is None else tuple(self.of("nodeclaim", name) for name in view.refused),
+        )
+
+    def restoration(self, restoration: Restoration) -> Restoration:
+        return replace(
+            restoration,
+            reason=LEFT_OUT,
+            workloads=tuple(
+                replace(
+                    row, kind=_kind(row.kind), namespace=self.of("namespace", row.namespace), name=self.workload(row)
+                )
+                for row in restoration.workloads
+            ),
+            uncovered=tuple(LEFT_OUT for _ in restoration.uncovered),
+            replacements=self.replacements(restoration.replacements),
+        )
 
     def blockers(self, blockers: Iterable[Blocker]) -> tuple[Blocker, ...]:
         return tuple(
@@ -170,11 +222,19 @@ class _Names:
             blockers=self.blockers(case.blockers),
             foreign=None if case.foreign is None else LEFT_OUT,
             missing=tuple(LEFT_OUT for _ in case.missing),
+            restoration=None if case.restoration is None else self.restoration(case.restoration),
         )
 
 
 _OWNERS = ("ReplicaSet/", "StatefulSet/", "Job/", "DaemonSet/", "ReplicationController/", "Node/")
 """Kinds of Kubernetes itself; the kind of somebody's own resource may name its maker."""
+
+
+_KINDS = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
+
+
+def _kind(kind: str) -> str:
+    return kind if kind in _KINDS else "Owner"
 
 
 def _free(text: str) -> str:

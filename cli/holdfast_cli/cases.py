@@ -10,8 +10,17 @@ from typing import Any
 from holdfast.interruption.announce import alert_of
 from holdfast.interruption.case import Case
 from holdfast.interruption.event import WARNINGS, Fact, Kind
-from holdfast.interruption.observation import Answer, ClusterView, InstanceView, Observation, QueueView
+from holdfast.interruption.observation import (
+    Answer,
+    ClusterView,
+    InstanceView,
+    Observation,
+    QueueView,
+    ShortageView,
+    WorkloadsView,
+)
 from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.restoration import Restoration
 from holdfast.times import format_time
 
 CASE_KEYS: Mapping[str, str] = {
@@ -56,6 +65,10 @@ CASE_KEYS: Mapping[str, str] = {
     "blockers": "pods that did not leave, each with `namespace`, `pod`, `owner`, `reason` and `detail`",
     "judged_at": "when the verdict was reached",
     "degraded": "why the audit was in degraded mode then, in which most looks leave out the pods; null when it was not",
+    "restoration": (
+        "whether [the workloads stand again](interruptions.md#were-the-workloads-restored): `state`, `cause`, `reason`,"
+        " `first_at`, `missing_at`, `back_at`, `workloads`, `uncovered`, `replacements`; null where that is no question"
+    ),
 }
 """The keys of a case in JSON, and what each says. Times are RFC 3339 in UTC; what is not known is null."""
 
@@ -112,6 +125,42 @@ def case_document(record: CaseRecord) -> dict[str, Any]:
         ],
         "judged_at": format_time(record.judged_at),
         "degraded": record.degraded,
+        "restoration": _restoration(case.restoration) if case.restoration is not None else None,
+    }
+
+
+def _restoration(restoration: Restoration) -> dict[str, Any]:
+    return {
+        "state": restoration.state.value,
+        "cause": restoration.cause.value if restoration.cause is not None else None,
+        "reason": restoration.reason,
+        "first_at": _time(restoration.first_at),
+        "missing_at": _time(restoration.missing_at),
+        "back_at": _time(restoration.back_at),
+        "workloads": [
+            {
+                "kind": item.kind,
+                "namespace": item.namespace,
+                "name": item.name,
+                "before": item.before,
+                "desired": item.desired,
+                "ready": item.ready,
+            }
+            for item in restoration.workloads
+        ],
+        "uncovered": list(restoration.uncovered),
+        "replacements": [
+            {
+                "nodeclaim": item.nodeclaim,
+                "created_at": format_time(item.created_at),
+                "state": item.state,
+                "instance_type": item.instance_type,
+                "zone": item.zone,
+                "capacity_type": item.capacity_type,
+                "reason": item.reason,
+            }
+            for item in restoration.replacements
+        ],
     }
 
 
@@ -143,6 +192,7 @@ def timeline(case: Case, facts: Iterable[Fact], observations: Iterable[Observati
         (case.deleted_at, "Karpenter began: the NodeClaim was deleted"),
         (case.drained_at, "the drain was over (condition Drained)"),
         (case.deadline, "the announced deadline"),
+        (case.restoration.back_at if case.restoration is not None else None, "the workloads were seen ready again"),
     ):
         if moment is not None:
             told.append((moment, 1, what, ()))
@@ -211,6 +261,8 @@ def _saw(look: Observation) -> Iterable[str]:
             yield f"held: {blocker.namespace}/{blocker.pod}: {blocker.detail}"
         if look.kubernetes.blockers_unnamed:
             yield f"held: {look.kubernetes.blockers_unnamed} more pods"
+    if look.workloads is not None:
+        yield from (f"workloads: {text}" for text in _workloads(look.workloads))
     if look.queue is not None:
         yield f"Karpenter's queue: {_queue(look.queue)}"
 
@@ -248,6 +300,30 @@ def _pods(view: ClusterView) -> str:
     if view.pods_answer is not Answer.OK:
         return f"not known ({_failed(view.pods_answer, view.pods_reason)})"
     return f"{_count(view.pods_left)} still to move"
+
+
+def _workloads(view: WorkloadsView) -> Iterable[str]:
+    if view.answer is not Answer.OK:
+        yield _failed(view.answer, view.reason)
+    for row in view.workloads:
+        name = f"{row.kind} {row.namespace}/{row.name}"
+        yield f"{name} {row.ready} of {row.desired} ready" if row.desired is not None else f"{name} is gone"
+    if view.workloads_unnamed:
+        yield f"{view.workloads_unnamed} more"
+    for item in view.replacements:
+        yield f"probable replacement: NodeClaim {item.nodeclaim} {item.state}{f', {item.reason}' if item.reason else ''}"
+    if view.replacements_unnamed:
+        yield f"{view.replacements_unnamed} more probable replacements"
+    if view.shortage is not None:
+        yield f"short: {_short(view.shortage)}"
+
+
+def _short(view: ShortageView) -> str:
+    if view.answer is not Answer.OK:
+        return f"not known ({_failed(view.answer, view.reason)})"
+    parts = [f"{_count(view.waiting)} pods pending", *(view.limits or ())]
+    parts += [f"EC2 had no capacity for {name}" for name in view.refused or ()]
+    return "; ".join([*parts, view.message] if view.message else parts)
 
 
 def _queue(view: QueueView) -> str:

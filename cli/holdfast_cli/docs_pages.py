@@ -25,7 +25,15 @@ from holdfast.interruption.case import (
     Drained,
     End,
 )
-from holdfast.interruption.schedule import AFTER_TERMINATION, AFTER_WARNING, UNWARNED_AFTER
+from holdfast.interruption.restoration import (
+    ASK_WHY_AFTER,
+    GIVEN_UP_AFTER,
+    RESTORED_WITHIN,
+    STALE_WITHIN,
+    Restored,
+    Shortage,
+)
+from holdfast.interruption.schedule import AFTER_TERMINATION, AFTER_WARNING, UNWARNED_AFTER, WHILE_NOT_RESTORED
 from holdfast.interruption.slo import TARGETS, Unit
 from holdfast.interruption.verdict import TABLE, Cause, Cell, Verdict
 from holdfast_cli.cases import CASE_KEYS
@@ -67,6 +75,23 @@ CAUSES: Final[Mapping[Cause, str]] = {
     Cause.MESSAGE_TAKEN: "the message was in none of the queues: somebody took it and did not act, or no rule sent it",
     Cause.UNREADABLE_MESSAGE: "the message had a shape that Karpenter drops",
     Cause.UNKNOWN: "not seen",
+}
+
+RESTORED: Final[Mapping[Restored, str]] = {
+    Restored.NOTHING_TO_RESTORE: "No pod on the node belonged to a workload that had ready replicas, or the node was never taken.",
+    Restored.PENDING: "A planned look may still tell.",
+    Restored.RESTORED_IN_TIME: f"Seen back by {RESTORED_WITHIN.seconds} s after the warning.",
+    Restored.RESTORED_LATE: f"Seen not to be back {RESTORED_WITHIN.seconds} s after the warning, and later seen back.",
+    Restored.NO_REPLACEMENT: f"Seen not to be back {GIVEN_UP_AFTER.seconds} s after the warning. [Pages](runbook.md#no-replacement).",
+    Restored.UNKNOWN: "No look tells; the sentence says why.",
+}
+
+SHORTAGES: Final[Mapping[Shortage, str]] = {
+    Shortage.LIMITS_REACHED: "pods wait, and the limits of the NodePool leave no room for another node",
+    Shortage.NO_CAPACITY: "pods wait, and EC2 had no capacity for a NodeClaim of the NodePool",
+    Shortage.UNSCHEDULABLE: "pods wait, with the scheduler's reason",
+    Shortage.NOT_READY: "no pod lacks a node: what was started is not ready",
+    Shortage.UNKNOWN: "not seen",
 }
 
 _AXES: Final[Mapping[str, Mapping[str, str]]] = {
@@ -116,7 +141,8 @@ def interruptions_page() -> str:
             "",
             "## When Holdfast looks",
             "",
-            f"It asks EC2 and the Kubernetes API {_times(AFTER_WARNING)} s after the warning,",
+            f"It asks EC2 and the Kubernetes API {_times(AFTER_WARNING)} s after the warning, also {_times(WHILE_NOT_RESTORED)} s after it",
+            "while it is not known whether the workloads stand again,",
             "and again around a deadline that lies further ahead.",
             "Looks derive from the event's own time: several that are overdue become one.",
             f"Times are compared with a tolerance of {TOLERANCE.seconds} s.",
@@ -143,6 +169,28 @@ def interruptions_page() -> str:
             f"{_spans(AFTER_TERMINATION)} after the termination. Then nobody looks again, and the case keeps saying that it",
             "was there. Without a warning only instances are watched that EC2 may have taken; a NodeClaim that an ordinary",
             "termination leaves behind is not looked for.",
+            "",
+            "## Were the workloads restored?",
+            "",
+            "A second question, and it does not change the verdict: do the workloads that had pods on the node stand again?",
+            "Karpenter does not say what replaces what, and pods may fit on other nodes, so the ready replicas of the pods'",
+            "owners (ReplicaSets, summed by their Deployment, and StatefulSets) are compared with those at the first look that",
+            "read the pods. They are back when each has as many ready as then, or as many as are wanted now, without the node.",
+            "",
+            *_table(("Answer", "Meaning"), ((f"`{name}`", RESTORED[name]) for name in Restored)),
+            "",
+            "Only what a look saw counts: between two looks nobody looks, and where the limit lies between them it is UNKNOWN.",
+            "Replicas count for the time they were read at; the list may be half a minute old, but at the limits it is read anew.",
+            f"After an end without a drain they count from {STALE_WITHIN.seconds // 60} minutes later on: until then",
+            "pods on a machine that is gone may look ready.",
+            "Bare pods and pods of Jobs are not followed: nothing starts them again. Pods of other owners are named as not covered,",
+            "and so are pods that had left before the first look.",
+            "An answer is given for warnings of own instances, not for replays, ends without a warning, closed notices,",
+            "or nodes that were going before the warning.",
+            "",
+            f"From {ASK_WHY_AFTER.seconds} s on, looks at workloads that are not back also ask why. `NO_REPLACEMENT` has a cause:",
+            "",
+            *_table(("Cause", "Meaning"), ((f"`{name}`", SHORTAGES[name]) for name in Shortage)),
             "",
             "## Objectives",
             "",

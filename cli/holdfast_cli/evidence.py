@@ -25,7 +25,7 @@ from holdfast.times import parse_time
 
 _DECODER = json.JSONDecoder()
 _BLANK = re.compile(r"\s*")
-_PARTS = frozenset({"ec2", "kubernetes", "queue"})
+_PARTS = frozenset({"ec2", "kubernetes", "queue", "workloads"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,7 @@ class StoredVerdict:
     verdict: str
     cause: str | None
     final: bool
+    restoration: str | None = None
 
 
 @dataclass(slots=True)
@@ -251,6 +252,9 @@ def _scope(told: Mapping[str, Any], place: str, into: Evidence) -> None:
 def _verdict(told: Mapping[str, Any], place: str, into: Evidence) -> None:
     # Of the many keys of a case only these are compared; the evidence itself says the rest.
     compared = {key: told.get(key) for key in ("key", "verdict", "cause", "final")}
+    restoration = told.get("restoration")
+    if isinstance(restoration, dict):
+        compared["restoration"] = restoration.get("state")
     try:
         into.verdicts.append(_VERDICT.validate_json(json.dumps({"place": place, **compared}), strict=True))
     except ValidationError as error:

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from holdfast.interruption.case import Case, Cluster, Scope, fold
 from holdfast.interruption.event import Disposition, Fact, Home, Rejection, parse
 from holdfast.interruption.observation import Observation
-from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.record import CaseRecord, record_of
+from holdfast.interruption.restoration import Restored
 from holdfast.interruption.schedule import next_look
-from holdfast.interruption.verdict import judge
 from holdfast.ports import InstanceKey
 from holdfast.runtime.config import HoldfastConfig
 from holdfast.times import format_time
@@ -230,9 +230,18 @@ def judge_evidence(evidence: Evidence, environment: Environment, *, now: datetim
 
 def _differences(evidence: Evidence, cases: Iterable[CaseRecord]) -> Iterable[str]:
     """Where an exported case had another verdict than it gets here. A verdict that was not final may well change."""
-    here = {record.case.key: record.judgement for record in cases}
+    here = {record.case.key: record for record in cases}
     for stored in evidence.verdicts:
-        judgement = here.get(stored.key)
+        record = here.get(stored.key)
+        judgement = None if record is None else record.judgement
+        if record is not None and stored.restoration not in {None, Restored.PENDING}:
+            restoration = record.case.restoration
+            found = "no question" if restoration is None else restoration.state.value
+            if found != stored.restoration:
+                yield (
+                    f"{stored.place}: the workloads of {stored.key} were {stored.restoration} when exported; "
+                    f"here it is {found}."
+                )
         if judgement is None:
             yield f"{stored.place}: {stored.key} was {_said(stored.verdict, stored.cause)} when exported; here it is no case."
         elif stored.final and (stored.verdict, stored.cause) != (judgement.verdict, judgement.cause):
@@ -305,12 +314,12 @@ def _records(
         if now is not None:
             # An earlier run of the instance gets no more looks, as in the live judge.
             exhausted = case is not cases[-1] or next_look(case) is None
-            yield CaseRecord(case, judge(case, now, exhausted=exhausted), now)
+            yield record_of(case, now, exhausted=exhausted)
         else:
             moments = [fact.at for fact in history.facts] + [look.at for look in history.observations]
             moments += [moment for moment in (case.deadline, case.ended_at) if moment is not None]
             afterwards = max(moments) + AFTERWARDS
-            yield CaseRecord(case, judge(case, afterwards, exhausted=True), afterwards)
+            yield record_of(case, afterwards, exhausted=True)
 
 
 def _origin(text: str) -> tuple[str | None, str | None]:

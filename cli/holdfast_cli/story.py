@@ -12,6 +12,7 @@ from rich.table import Table
 
 from holdfast.interruption.announce import alert_of, ghost_sentence
 from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.restoration import Restored
 from holdfast.interruption.verdict import Verdict
 from holdfast.times import format_time
 from holdfast_cli.cases import Moment, offset_text, timeline
@@ -28,6 +29,9 @@ _STYLES = {
     Verdict.GHOST: "yellow",
     Verdict.INCONCLUSIVE: "yellow",
 }
+
+_SHOWN = {Restored.NO_REPLACEMENT: "bold red", Restored.RESTORED_LATE: "yellow"}
+"""What a list tells of the workloads."""
 
 _INSTANCE_ID = 19
 """Characters of an EC2 instance id."""
@@ -47,6 +51,8 @@ def print_cases(records: Sequence[CaseRecord], out: Console) -> None:
             verdict.append(f"\n{judgement.cause.value}")
         if not judgement.final:
             verdict.append("\nnot final", style="yellow")
+        if case.restoration is not None and case.restoration.state in _SHOWN:
+            verdict.append(f"\n{case.restoration.state.value}", style=_SHOWN[case.restoration.state])
         kind = " ".join(part for part in (case.instance_type, case.zone) if part) or "type unknown"
         table.add_row(
             plain(to_the_second(record.happened_at) if record.happened_at is not None else "unknown"),
@@ -106,6 +112,11 @@ def print_case(record: CaseRecord, out: Console) -> None:
         _line(out, f"Notes: {', '.join(note.value.replace('_', ' ') for note in judgement.notes)}.")
     if record.degraded is not None:
         _line(out, f"Judged in degraded mode, in which most looks leave out the pods: {record.degraded}.", "yellow")
+    if case.restoration is not None:
+        cause = f" {case.restoration.cause.value}" if case.restoration.cause is not None else ""
+        _line(out, f"Workloads: {case.restoration.state.value}{cause}. {case.restoration.reason}")
+        if case.restoration.uncovered:
+            _line(out, f"Not covered: {'; '.join(case.restoration.uncovered)}.")
     alert = alert_of(record, corrects=False)
     _line(out, f"Alert: {f'{alert.severity}, {alert.title}' if alert is not None else 'none'}.", "dim")
 

@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass, replace
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import assume, given, settings
@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from holdfast.interruption.case import Cluster, End, Scope, fold
 from holdfast.interruption.event import Fact, Home, Kind
 from holdfast.interruption.observation import BlockerReason, Observation
-from holdfast.interruption.record import CaseRecord
-from holdfast.interruption.verdict import Verdict, judge
+from holdfast.interruption.record import CaseRecord, record_of
+from holdfast.interruption.verdict import Verdict
 from holdfast_cli.anonymize import anonymous
 from holdfast_cli.errors import ExitCode
 from holdfast_cli.evidence import Evidence, read_evidence
@@ -111,10 +111,7 @@ def test_any_history_is_judged_from_its_export_as_it_was(history: History, witho
     """Names decide nothing, except that equal ones are equal."""
     assume(any(fact.is_instance for fact in history.facts))
     facts = tuple(fact for fact in history.facts if fact.is_instance)
-    records = tuple(
-        CaseRecord(case, judge(case, AFTERWARDS, exhausted=True), AFTERWARDS)
-        for case in fold(facts, history.observations, OURS)
-    )
+    records = tuple(record_of(case, AFTERWARDS, exhausted=True) for case in fold(facts, history.observations, OURS))
     after = read(written(Export(OURS, records, facts, history.observations), without_names=without_names))
     assert [remark for remark in after.remarks if "when exported" in remark] == []
 
@@ -156,7 +153,7 @@ KEPT = {
     Observation: {
         "region", "state", "state_reason", "instance_type", "zone", "capacity_type", "spot_status", "type", "status",
     },
-    CaseRecord: {"region", "cycle", "instance_type", "zone", "capacity_type", "action", "end_code"},
+    CaseRecord: {"region", "cycle", "instance_type", "zone", "capacity_type", "action", "end_code", "state"},
 }  # fmt: skip
 
 
@@ -169,7 +166,7 @@ def secretive(kind: Any, kept: set[str], name: str = "") -> Any:
             made["reason"] = "Draining"  # Karpenter's own word
         return kind(**made)
     parts = [part for part in get_args(kind) if part is not type(None) and part is not Ellipsis]
-    if str(kind).startswith("tuple"):
+    if get_origin(kind) is tuple:
         return (secretive(parts[0], kept, name),)
     if parts:
         return secretive(parts[0], kept, name)

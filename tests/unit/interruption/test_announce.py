@@ -1,12 +1,15 @@
 """What people are told of a verdict: what happened, what it means, what to do; and what they are spared."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from holdfast.alerts.alert import Alert, Severity
-from holdfast.interruption.announce import alert_of, ghost_alerts, told_mark
+from holdfast.interruption.announce import alert_of, ghost_alerts, told_mark, workloads_alert_of, workloads_alerts
+from holdfast.interruption.observation import Replacement
 from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.restoration import Restoration, Restored, Shortage
 from holdfast.interruption.verdict import Cause, Verdict
 from tests.builders import (
     SPOT,
@@ -134,8 +137,10 @@ def test_the_fields_name_what_is_known_and_leave_out_the_rest():
         ("Instance", "i-0a11111111111111a"),
         ("Type and zone", "c6i.2xlarge ap-southeast-1a"),
         ("Warned", "2026-09-01T04:10:00Z"),
+        ("Workload", "not known"),
     )
     unknown = dict.fromkeys(("cluster", "nodepool", "nodeclaim", "instance_type", "zone", "warned_at"))
+    unknown["restoration"] = None
     assert told(Verdict.MISSED, **unknown).fields == (("Verdict", "MISSED"), ("Instance", "i-0a11111111111111a"))
 
 
@@ -209,3 +214,65 @@ def test_what_is_judged_in_degraded_mode_is_told_in_a_digest(degraded: str | Non
 
     assert alert is not None
     assert alert.in_digest is in_digest
+
+
+class TestWorkloads:
+    """The second question is told beside the verdict, and by itself only when the answer is bad."""
+
+    def restoration(self, state: Restored, cause: Shortage | None = None, **fields: Any) -> Restoration:
+        return Restoration(state, "Not back 10 minutes after the warning.", cause, **fields)
+
+    def told(self, cause: Shortage = Shortage.UNKNOWN, **fields: Any) -> Alert:
+        restoration = self.restoration(Restored.NO_REPLACEMENT, cause, **fields)
+        alert = workloads_alert_of(record(Verdict.MISSED, restoration=restoration), now=at(600))
+        assert alert is not None
+        return alert
+
+    @pytest.mark.parametrize("state", set(Restored) - {Restored.NO_REPLACEMENT})
+    def test_only_a_missing_replacement_is_told_by_itself(self, state: Restored):
+        found = record(Verdict.MISSED, restoration=self.restoration(state))
+
+        assert workloads_alert_of(found, now=at(600)) is None
+        alert = alert_of(found, corrects=False)
+        assert alert is not None
+        assert alert.fields[-1][0] == "Workload"
+        assert alert.fields[-1][1]
+
+    def test_where_it_is_no_question_nothing_is_told(self):
+        found = record(Verdict.MISSED, restoration=None)
+
+        assert workloads_alert_of(found, now=at(600)) is None
+
+    def test_it_pages_with_what_happened_and_what_to_do(self):
+        alert = self.told()
+
+        assert (alert.severity, alert.runbook, alert.decided_at) == (Severity.PAGE, "no-replacement", at(600))
+        assert alert.title == "ip-10-0-11-7 was not replaced: its workloads are not back"
+        assert alert.what == "Not back 10 minutes after the warning."
+        for text in (alert.meaning, alert.action):
+            assert text.endswith(".")
+
+    def test_each_cause_has_its_own_advice(self):
+        assert len({self.told(cause).action for cause in Shortage}) == len(Shortage)
+
+    def test_probable_replacements_are_named(self):
+        assert ("Probable replacement", "none seen") in self.told().fields
+        new = (Replacement("orders-spot-new", at(8), "launched"), Replacement("orders-spot-2", at(9), "created"))
+        fields = self.told(replacements=new).fields
+        assert ("Probable replacement", "orders-spot-new (launched), orders-spot-2 (created)") in fields
+        assert len(fields) <= 10
+
+    def test_it_is_another_alert_than_the_verdicts(self):
+        found = record(Verdict.MISSED, restoration=self.restoration(Restored.NO_REPLACEMENT))
+        verdict, workloads = alert_of(found, corrects=False), workloads_alert_of(found, now=at(600))
+
+        assert verdict is not None
+        assert workloads is not None
+        assert verdict.id != workloads.id
+
+    def test_it_is_told_once_whatever_is_learned_of_its_cause(self):
+        found = record(Verdict.MISSED, restoration=self.restoration(Restored.NO_REPLACEMENT))
+        ((mark, _),) = workloads_alerts(0, found, ("0/MISSED/-",), now=at(600))
+
+        assert not mark.startswith("0/")  # no verdict, that another would correct
+        assert workloads_alerts(0, found, ("0/MISSED/-", mark), now=at(900)) == ()

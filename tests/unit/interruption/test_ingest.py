@@ -477,4 +477,4 @@ def test_a_look_without_an_answer_is_still_a_fact(plant: Plant):
     looks = plant.ledger.observations[KEY]
     assert {look.ec2.answer for look in looks if look.ec2} == {Answer.DENIED}
     assert plant.verdicts(KEY) == {"0": ("INCONCLUSIVE", None, True)}
-    assert len(looks) == 7 + 3
+    assert len(looks) == 9 + 3

@@ -1,14 +1,46 @@
 """One look: what is asked, how often, and that every failure becomes an answer."""
 
+from datetime import timedelta
+from typing import Any
+
 import pytest
 
 from holdfast.adapters.documents import dump
 from holdfast.errors import Denied, HoldfastError, InvalidDocument, NotFound, Throttled, Unavailable
 from holdfast.interruption.look import MAX_NODES, Request, describe, in_sample, look_at, queue_of
-from holdfast.interruption.observation import MAX_BLOCKERS, Answer, Blocker, BlockerReason, Condition, Observation
-from holdfast.karpenter.nodeclaim import StatusCondition
+from holdfast.interruption.observation import (
+    MAX_BLOCKERS,
+    MAX_WORKLOADS,
+    Answer,
+    Blocker,
+    BlockerReason,
+    Condition,
+    Observation,
+    ShortageView,
+    WorkloadsView,
+    WorkloadView,
+)
+from holdfast.interruption.workload_look import Following
+from holdfast.karpenter.nodeclaim import NodeClaim, StatusCondition
+from holdfast.karpenter.nodepool import NodePool
+from holdfast.karpenter.workload import WorkloadName
 from holdfast.ports import InstanceKey
-from tests.builders import ACCOUNT, KEY, OUR, REGION, at, budget, ec2, kube, nodeclaim, pod, queue
+from tests.builders import (
+    ACCOUNT,
+    API,
+    KEY,
+    OUR,
+    REGION,
+    at,
+    budget,
+    ec2,
+    kube,
+    nodeclaim,
+    pod,
+    queue,
+    replicas,
+    workloads,
+)
 from tests.fakes import FakeClusters, FakeInstances, FakeQueues
 
 NODE = ("cluster-a", "ip-10-0-11-7")
@@ -61,15 +93,13 @@ def test_a_look_writes_down_every_answer(world: World):
         account=ACCOUNT,
         region=REGION,
         ec2=ec2(),
-        kubernetes=kube(pods_answer=Answer.OK, pods_left=0, longest_grace=0),
+        kubernetes=kube(pods_answer=Answer.OK, pods_left=0, longest_grace=0, bound_after_deletion=0),
         queue=queue(3, 2, 1),
     )
 
 
 def test_the_nodeclaims_own_words_are_kept(world: World):
     since = StatusCondition("Drained", "Unknown", "Draining", at(6))
-    from datetime import timedelta
-
     claim = nodeclaim(
         deleted=5,
         termination_at=at(65),
@@ -347,6 +377,235 @@ class TestBlockers:
 
         assert view is not None
         assert (len(view.blockers), view.blockers_unnamed, view.pods_left) == (MAX_BLOCKERS, 13, 33)
+
+
+class TestWorkloads:
+    """What a look finds out about the owners of the pods, and how little it asks for that."""
+
+    def seen(self, world: World, *, seconds: float = 1, **fields: Any) -> WorkloadsView | None:
+        request = Request(KEY, cluster="cluster-a", following=Following(at(0), **fields))
+        return world.look(request, seconds=seconds).workloads
+
+    def asked(self, world: World) -> list[str]:
+        return [
+            call for call in world.clusters.faults.calls if call not in {"nodeclaims", "pods", "disruption_budgets"}
+        ]
+
+    def test_the_pods_of_the_node_tell_which_workloads_to_follow(self, world: World):
+        world.clusters.bound[NODE] = [pod(), pod("api-1"), pod("ds", owner_kind="DaemonSet", owner="DaemonSet/ds")]
+        world.clusters.owners["cluster-a"] = [replicas(2), replicas(9, name="web-1", controller="Deployment/web")]
+
+        assert self.seen(world) == workloads(2, here=2, found=True, read=1)
+        assert self.asked(world) == ["replicas"]
+
+    def test_replicas_are_dated_by_their_age(self, world: World):
+        world.clusters.bound[NODE] = [pod()]
+        world.clusters.owners["cluster-a"] = [replicas()]
+        world.clusters.age = timedelta(seconds=20)
+
+        assert self.seen(world, seconds=60) == workloads(here=1, found=True, read=40)
+        assert self.seen(world, seconds=60, since=at(55)) == workloads(here=1, found=True, read=55)
+
+    def test_evicted_pods_of_a_replicaset_are_counted_while_they_are_ready(self, world: World):
+        world.clusters.bound[NODE] = [pod("a", leaving=True, ready=True), pod("b", leaving=True), pod("c", ready=True)]
+        world.clusters.owners["cluster-a"] = [replicas(1)]
+
+        assert self.seen(world) == workloads(1, here=3, found=True, leaving=1, read=1)
+
+    def test_a_statefulset_counts_its_evicted_pods_itself(self, world: World):
+        fields = {"owner_kind": "StatefulSet", "owner": "StatefulSet/db"}
+        world.clusters.bound[NODE] = [pod("db-0", leaving=True, ready=True, **fields)]
+        world.clusters.owners["cluster-a"] = [replicas(1, 1, "db", kind="StatefulSet", controller=None)]
+
+        view = self.seen(world)
+        assert view is not None
+        assert view.workloads == (WorkloadView("StatefulSet", "shop", "db", 1, 1),)
+
+    def test_bare_pods_jobs_and_unknown_owners_are_counted_apart(self, world: World):
+        kinds = [(None, None), ("Job", "Job/import"), ("CloneSet", "CloneSet/x"), ("ReplicaSet", "ReplicaSet/gone")]
+        world.clusters.bound[NODE] = [
+            pod(f"p-{number}", owner_kind=kind, owner=owner) for number, (kind, owner) in enumerate(kinds)
+        ]
+
+        view = self.seen(world)
+        assert view is not None
+        assert (view.workloads, view.ownerless, view.unread, view.here) == ((), 2, 2, 0)
+
+    def test_without_owners_on_the_node_no_owner_is_read(self, world: World):
+        world.clusters.bound[NODE] = [pod(owner_kind=None, owner=None)]
+
+        assert self.seen(world) == workloads(workloads=(), here=0, found=True, read=1, ownerless=1)
+        assert self.asked(world) == []
+
+    def test_known_workloads_are_looked_up_when_node_and_nodeclaim_are_gone(self, world: World):
+        world.clusters.claims["cluster-a"] = []
+        world.clusters.owners["cluster-a"] = [replicas(1), replicas(0, 1, "api-new")]
+        known = (WorkloadName(*API), WorkloadName("StatefulSet", "shop", "db"))
+
+        view = self.seen(world, seconds=60, workloads=known)
+        assert view is not None
+        assert (view.found, view.here) == (False, None)
+        assert view.workloads == (
+            WorkloadView(*API, desired=4, ready=1),
+            WorkloadView("StatefulSet", "shop", "db", None, None),
+        )
+        assert world.clusters.faults.calls == ["nodeclaims", "replicas"]
+
+    def test_where_nothing_tells_which_they_are_nothing_is_read(self, world: World):
+        world.clusters.claims["cluster-a"] = []
+
+        assert self.seen(world) is None
+        assert world.look(Request(KEY)).workloads is None
+        assert self.asked(world) == []
+
+    def test_one_list_is_enough_for_all_instances_of_a_look(self, world: World):
+        asked = requests(5, cluster="cluster-a", following=Following(at(0), workloads=(WorkloadName(*API),)))
+        world.looks(*asked)
+
+        assert world.clusters.faults.calls == ["nodeclaims", "replicas"]
+
+    @pytest.mark.parametrize(("error", "answer"), ERRORS)
+    def test_a_failure_to_read_the_owners_is_an_answer(self, world: World, error: HoldfastError, answer: Answer):
+        world.clusters.bound[NODE] = [pod()]
+        world.clusters.faults.fail("replicas", error)
+        view = self.seen(world)
+
+        assert view is not None
+        assert (view.answer, view.reason, view.found, view.workloads) == (answer, str(error), False, ())
+
+    def test_nodeclaims_of_the_pool_from_around_the_warning_are_probable_replacements(self, world: World):
+        def claim(name: str, created: float, *conditions: StatusCondition, **fields: Any) -> NodeClaim:
+            return nodeclaim(name=name, instance_id=None, created_at=at(created), conditions=conditions, **fields)
+
+        def true(name: str) -> StatusCondition:
+            return StatusCondition(name, "True", name, None)
+
+        short = StatusCondition("Launched", "Unknown", "InsufficientCapacityError", None, "no c6i.2xlarge")
+        world.clusters.claims["cluster-a"] += [  # type: ignore[operator]
+            claim("early", -901),
+            claim("ahead", -900, true("Launched"), true("Registered"), true("Initialized")),
+            claim("short", 8, short),
+            claim("leaves", 9, true("Launched"), deleted=20),
+            claim("other-pool", 10, nodepool="orders"),
+            claim("last", 600, true("Launched"), true("Registered")),
+            claim("late", 601),
+        ]
+        world.clusters.bound[NODE] = [pod(owner_kind=None)]
+        view = self.seen(world, seconds=602)
+
+        assert view is not None
+        assert [(item.nodeclaim, item.state) for item in view.replacements] == [
+            ("ahead", "initialized"),
+            ("short", "created"),
+            ("leaves", "deleting"),
+            ("last", "registered"),
+        ]
+        assert view.replacements[1].reason == "InsufficientCapacityError: no c6i.2xlarge"
+
+    def test_of_many_replacements_five_are_named(self, world: World):
+        new = [nodeclaim(name=f"new-{number}", instance_id=None, created_at=at(number)) for number in range(7)]
+        world.clusters.claims["cluster-a"] += new  # type: ignore[operator]
+        view = self.seen(world)
+
+        assert view is not None
+        assert (len(view.replacements), view.replacements_unnamed) == (5, 2)
+
+    def test_what_is_short_is_asked_once_for_all_and_only_when_wanted(self, world: World):
+        known = (WorkloadName(*API),)
+        world.clusters.owners["cluster-a"] = [replicas(1)]
+        world.clusters.pools["cluster-a"] = [NodePool("orders-spot", {"cpu": "96"}, {"cpu": "92"})]
+        world.clusters.pending["cluster-a"] = [
+            pod("api-9", waits_for="0/9 nodes are available"),
+            pod("api-8"),
+            pod("web-1", owner="ReplicaSet/web-1", waits_for="another"),
+        ]
+        no_room = StatusCondition("Launched", "False", "InsufficientCapacityError", None)
+        world.clusters.claims["cluster-a"] = [
+            nodeclaim(name="old", capacity={"cpu": "8"}),
+            nodeclaim(name="new", created_at=at(9), conditions=(no_room,)),
+        ]
+        following = Following(at(0), "orders-spot", workloads=known, shortage=True)
+        (first, _) = world.looks(*requests(2, cluster="cluster-a", following=following), seconds=300)
+
+        assert first.workloads is not None
+        assert first.workloads.shortage == ShortageView(
+            Answer.OK,
+            "",
+            waiting=2,
+            message="0/9 nodes are available",
+            limits=("cpu: 92 of 96 used, and the pool's smallest node has 8",),
+            refused=("new",),
+        )
+        assert self.asked(world) == ["replicas", "pending_pods", "nodepools"]
+
+    @pytest.mark.parametrize("call", ["pending_pods", "nodepools"])
+    def test_a_failure_to_ask_what_is_short_is_an_answer(self, world: World, call: str):
+        world.clusters.faults.fail(call, Denied("no"))
+        view = self.seen(world, seconds=300, workloads=(WorkloadName(*API),), shortage=True)
+
+        assert view is not None
+        assert view.shortage is not None
+        assert (view.answer, view.shortage.answer, view.shortage.limits) == (Answer.OK, Answer.DENIED, None)
+
+    def test_of_many_workloads_twenty_are_followed_and_the_others_counted(self, world: World):
+        names = [f"w{number:02}" for number in range(33)]
+        world.clusters.bound[NODE] = [pod(name, owner=f"ReplicaSet/{name}") for name in names]
+        world.clusters.owners["cluster-a"] = [replicas(name=name, controller=f"Deployment/{name}") for name in names]
+        view = self.seen(world)
+
+        assert view is not None
+        assert (len(view.workloads), view.workloads_unnamed) == (MAX_WORKLOADS, 13)
+
+    def test_with_the_longest_names_an_observation_stays_under_16_kb(self, world: World):
+        # A NodePool's name is a label of its NodeClaims, so it has at most 63 characters.
+        namespace, longest = "n" * 63, "r" * 249
+        names = [f"{longest}{number:04}" for number in range(30)]
+        world.clusters.bound[NODE] = [
+            pod(f"{'p' * 249}{number:04}", namespace=namespace, owner=f"ReplicaSet/{name}")
+            for number, name in enumerate(names)
+        ]
+        world.clusters.budgets["cluster-a"] = [budget(0, {}, namespace=namespace, name="b" * 253)]
+        world.clusters.owners["cluster-a"] = [
+            replicas(name=name, namespace=namespace, controller=f"Deployment/{name}") for name in names
+        ]
+        world.clusters.pending["cluster-a"] = [
+            pod("p", namespace=namespace, owner=f"ReplicaSet/{names[0]}", waits_for="m" * 5000)
+        ]
+        no_room = StatusCondition("Launched", "False", "InsufficientCapacityError", None, "x" * 5000)
+        world.clusters.claims["cluster-a"] += [  # type: ignore[operator]
+            nodeclaim(name=f"{'c' * 63}-{number:05}", created_at=at(1), conditions=(no_room,), instance_id=None)
+            for number in range(9)
+        ]
+        limits = {f"example.com/{'l' * 63}{number}": "1" for number in range(9)}
+        world.clusters.pools["cluster-a"] = [NodePool("orders-spot", limits, limits)]
+        known = tuple(WorkloadName("Deployment", namespace, name) for name in names)
+        look = world.look(Request(KEY, following=Following(at(0), workloads=known, shortage=True)), seconds=300)
+
+        assert look.kubernetes is not None
+        assert look.workloads is not None
+        assert look.workloads.shortage is not None
+        assert len(look.workloads.replacements) == 5
+        assert len(dump(look)) < 16 * 1024
+
+
+class TestBoundAfterDeletion:
+    @pytest.mark.parametrize(("bound", "count"), [(None, 0), (-60, 0), (7, 0), (7.1, 1), (90, 1)])
+    def test_a_pod_that_came_while_the_node_was_drained_is_counted(self, world: World, bound: float | None, count: int):
+        """Deleted at 5 s; two seconds later the taint keeps new pods away."""
+        world.clusters.claims["cluster-a"] = [nodeclaim(deleted=5)]
+        world.clusters.bound[NODE] = [pod(bound_at=None if bound is None else at(bound))]
+        view = world.look(seconds=110).kubernetes
+
+        assert view is not None
+        assert view.bound_after_deletion == count
+
+    def test_pods_that_no_drain_moves_may_come(self, world: World):
+        world.clusters.claims["cluster-a"] = [nodeclaim(deleted=5)]
+        world.clusters.bound[NODE] = [pod(bound_at=at(60), owner_kind="DaemonSet")]
+        view = world.look(seconds=110).kubernetes
+
+        assert view is not None
+        assert view.bound_after_deletion == 0
 
 
 def test_the_queue_of_a_cluster_is_asked_by_its_name():

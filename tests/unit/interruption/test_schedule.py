@@ -27,6 +27,8 @@ def following(*rows: Any) -> float | None:
 
 
 SPOT_TIMES = [0, 20, 60, 110, 135, 300, 600]
+OPEN_TIMES = [0, 20, 60, 110, 135, 170, 180, 300, 600]
+"""While it is not known whether the workloads stand again."""
 
 
 @pytest.mark.parametrize(
@@ -34,20 +36,29 @@ SPOT_TIMES = [0, 20, 60, 110, 135, 300, 600]
     [
         [warning()],
         [warning(action="stop")],
-        [warning(), *ended(55)],
-        [warning(), *ended(121), observation(135, ec2("terminated"), kube(deleted=5))],
-        [warning(), *ended(DAY)],
         [warning(), warning(30)],
         [warning(), rebalance(-900)],
     ],
 )
-def test_a_spot_warning_is_looked_at_around_its_two_minutes(rows: list[Any]):
+def test_a_spot_warning_is_looked_at_around_its_two_minutes_and_the_workloads_three(rows: list[Any]):
+    assert seconds(*rows) == OPEN_TIMES
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [warning(), *ended(55)],
+        [warning(), *ended(121), observation(135, ec2("terminated"), kube(deleted=5))],
+        [warning(), *ended(DAY)],
+    ],
+)
+def test_of_workloads_that_nobody_knows_nothing_more_is_asked(rows: list[Any]):
     assert seconds(*rows) == SPOT_TIMES
 
 
 def test_the_next_look_is_the_first_after_the_last():
     looked = [None, 0, 1, 20, 59.9, 60, 110, 134, 135, 599, 600, 5000]
-    expected = [0, 20, 20, 60, 60, 110, 135, 135, 300, 600, None, None]
+    expected = [0, 20, 20, 60, 60, 110, 135, 135, 170, 600, None, None]
 
     assert [
         following(warning(), *([] if second is None else [observation(second, ec2())])) for second in looked
@@ -62,11 +73,11 @@ def test_looks_that_were_not_made_in_time_collapse_into_one():
 def test_an_announced_end_is_looked_at_around_its_own_time():
     announced = fact(Kind.CAPACITY_WARNING, announced=at(1800))
 
-    assert seconds(announced) == [*SPOT_TIMES, 1815, 1980, 2280]
+    assert seconds(announced) == [*OPEN_TIMES, 1815, 1980, 2280]
 
 
 def test_hibernation_is_looked_at_from_the_start():
-    assert seconds(warning(action="hibernate")) == [0, 15, 20, 60, 110, 135, 180, 300, 480, 600]
+    assert seconds(warning(action="hibernate")) == [0, 15, 20, 60, 110, 135, 170, 180, 300, 480, 600]
 
 
 def test_an_end_without_a_warning_is_looked_at_until_no_warning_can_come():
@@ -79,10 +90,10 @@ class TestHealth:
     def test_a_notice_is_looked_at_now_and_around_its_date(self):
         start = 14 * DAY
 
-        assert seconds(notice(starts=start)) == [*SPOT_TIMES, start + 15, start + 180, start + 480]
+        assert seconds(notice(starts=start)) == [*OPEN_TIMES, start + 15, start + 180, start + 480]
 
     def test_without_a_readable_date_it_is_looked_at_now(self):
-        assert seconds(notice(starts=None)) == SPOT_TIMES
+        assert seconds(notice(starts=None)) == OPEN_TIMES
 
     @pytest.mark.parametrize("starts", [14 * DAY, None])
     def test_the_end_of_a_drain_that_took_hours_is_looked_at(self, starts: float | None):
@@ -178,13 +189,13 @@ class TestOutage:
     def test_a_look_without_answers_is_repeated_before_ec2_forgets_the_instance(self, answer: Answer):
         blind = [600 + minutes * 60 for minutes in (15, 25, 40)]
 
-        assert seconds(warning(), observation(600, InstanceView(answer))) == [*SPOT_TIMES, *blind]
-        assert seconds(warning(), observation(600, ec2(), ClusterView(answer))) == [*SPOT_TIMES, *blind]
+        assert seconds(warning(), observation(600, InstanceView(answer))) == [*OPEN_TIMES, *blind]
+        assert seconds(warning(), observation(600, ec2(), ClusterView(answer))) == [*OPEN_TIMES, *blind]
         assert blind[-1] < 3600
 
-    @pytest.mark.parametrize("answer", [Answer.NOT_FOUND, Answer.SKIPPED])
-    def test_an_answer_is_no_outage(self, answer: Answer):
-        assert seconds(warning(), observation(600, ec2(), ClusterView(answer))) == SPOT_TIMES
+    @pytest.mark.parametrize(("answer", "times"), [(Answer.NOT_FOUND, SPOT_TIMES), (Answer.SKIPPED, OPEN_TIMES)])
+    def test_an_answer_is_no_outage(self, answer: Answer, times: list[int]):
+        assert seconds(warning(), observation(600, ec2(), ClusterView(answer))) == times
 
     def test_an_outage_that_is_over_is_forgotten(self):
         rows = [warning(), observation(600, BLIND), observation(1500, ec2(), kube())]
@@ -197,7 +208,7 @@ class TestOutage:
         while (moment := following(*rows)) is not None:
             rows.append(observation(moment, BLIND))
 
-        assert len(rows) - 1 == len(SPOT_TIMES) + 3
+        assert len(rows) - 1 == len(OPEN_TIMES) + 3
 
 
 def test_a_deadline_announced_after_the_fact_asks_for_no_look_before_the_warning():

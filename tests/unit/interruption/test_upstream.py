@@ -11,7 +11,8 @@ from holdfast.interruption.case import Note
 from holdfast.interruption.event import parse
 from holdfast.interruption.observation import Answer, Condition
 from holdfast.interruption.record import CaseRecord
-from holdfast.interruption.verdict import Cause, Verdict
+from holdfast.interruption.restoration import Restored
+from holdfast.interruption.verdict import Cause, Verdict, judge
 from holdfast.karpenter.pods import left_on_node
 from tests.builders import (
     CONTROLLER,
@@ -37,6 +38,7 @@ from tests.builders import (
     terminate_call,
     warning,
     warning_body,
+    workloads,
 )
 from tests.unit.interruption.plant import Plant
 from tests.unit.interruption.scenarios import blocked, handled, missed, unread
@@ -82,20 +84,42 @@ def test_karpenter_7083_a_claim_deleted_for_another_reason_is_no_interruption():
 
 
 @pytest.mark.report("aws/karpenter-provider-aws#4689")
-def test_karpenter_4689_a_node_that_was_gone_four_seconds_after_the_notice_was_handled_in_time():
-    """karpenter-provider-aws#4689: the node went before its replacement was ready; the drain itself was in time."""
-    judgement = judged(
+def test_karpenter_4689_a_node_that_was_gone_four_seconds_after_the_notice_has_two_answers():
+    """karpenter-provider-aws#4689: the drain was in time, and the replicas dipped until the replacement was ready."""
+    first, dip = workloads(2, 2, here=1, found=True), workloads(1, 2)
+    case = case_of(
         warning(),
         terminate_call(4),
         *ended(4),
-        observation(1, ec2(), kube(deleted=1, drained="Unknown")),
-        observation(20, ec2("shutting-down", USER), kube(deleted=1, drained=3)),
+        observation(1, ec2(), kube(deleted=1, drained="Unknown"), workloads=first),
+        observation(20, ec2("shutting-down", USER), kube(deleted=1, drained=3), workloads=dip),
+        observation(180, ec2("terminated", USER), gone(), workloads=dip),
+        observation(300, ec2("terminated", USER), gone(), workloads=workloads(2, 2)),
     )
 
-    assert judgement.verdict is Verdict.HANDLED_IN_TIME
+    assert judge(case, at(300), exhausted=False).verdict is Verdict.HANDLED_IN_TIME
+    assert case.restoration is not None
+    assert case.restoration.state is Restored.RESTORED_LATE
 
 
-@pytest.mark.report("aws/karpenter-provider-aws#4772")
+def test_karpenter_5778_a_node_that_takes_pods_while_it_is_drained_is_noted():
+    """karpenter-provider-aws#5778: the node was not tainted before the deletion. The verdict goes by the drain."""
+    plain = [
+        warning(),
+        *ended(55),
+        observation(20, ec2(), kube(deleted=5)),
+        observation(60, ec2(), kube(deleted=5, drained=50)),
+    ]
+    taking = [
+        *plain,
+        observation(40, ec2(), kube(deleted=5, pods_answer=Answer.OK, pods_left=2, bound_after_deletion=1)),
+    ]
+
+    assert Note.NOT_TAINTED in case_of(*taking).notes
+    assert Note.NOT_TAINTED not in case_of(*plain).notes
+    assert judged(*taking).verdict is judged(*plain).verdict is Verdict.HANDLED_IN_TIME
+
+
 def test_karpenter_4772_a_body_that_karpenter_deletes_is_kept_and_its_node_is_missed():
     """karpenter-provider-aws#4772: an event was ignored without a log line, malformed text deleted."""
     plant = Plant()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from holdfast.alerts.alert import Alert, Severity
 from holdfast.interruption.case import GHOST_AFTER, Case
 from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.restoration import Restored, Shortage
 from holdfast.interruption.verdict import Cause, Verdict
 from holdfast.times import format_time
 
@@ -101,6 +103,23 @@ _CAUSE_ACTIONS: Mapping[Cause, str] = {
 }
 
 
+_RESTORED: Mapping[Restored, str] = {
+    Restored.NOTHING_TO_RESTORE: "nothing to restore",
+    Restored.PENDING: "not known yet",
+    Restored.RESTORED_IN_TIME: "restored in time",
+    Restored.RESTORED_LATE: "restored late",
+    Restored.NO_REPLACEMENT: "not restored",
+    Restored.UNKNOWN: "not known",
+}
+
+_SHORTAGE_ACTIONS: Mapping[Shortage, str] = {
+    Shortage.LIMITS_REACHED: "Raise spec.limits of the NodePool, or let another NodePool take these pods.",
+    Shortage.NO_CAPACITY: "Allow more instance types and zones in the NodePool, or On-Demand beside Spot.",
+    Shortage.UNSCHEDULABLE: "Compare what the pods ask for with what the NodePools offer; Karpenter's log says why it launches nothing.",
+    Shortage.NOT_READY: "Look at the pods themselves: their events, their log, their readiness probe. Nodes are not what is short.",
+}
+
+
 def alert_of(record: CaseRecord, *, corrects: bool) -> Alert | None:
     """The alert on the record, or None when there is nothing to tell.
 
@@ -108,7 +127,7 @@ def alert_of(record: CaseRecord, *, corrects: bool) -> Alert | None:
     warning of which the cause is unknown (they are counted), and everything that comes from a replay of the archive.
     `corrects` says that another verdict on the same case was told before.
     """
-    case, judgement = record.case, record.judgement
+    case, judgement, restoration = record.case, record.judgement, record.case.restoration
     text = _TEXTS.get(judgement.verdict)
     if text is None or not judgement.final or case.replay:
         return None
@@ -138,6 +157,7 @@ def alert_of(record: CaseRecord, *, corrects: bool) -> Alert | None:
                 ("Instance", case.instance_id),
                 ("Type and zone", " ".join(part for part in (case.instance_type, case.zone) if part) or None),
                 ("Warned", format_time(case.warned_at) if case.warned_at is not None else None),
+                ("Workload", _RESTORED[restoration.state] if restoration is not None else None),
             )
             if value is not None
         ),
@@ -220,5 +240,62 @@ def _ghost_alert(record: CaseRecord, *, here: bool) -> Alert:
         command=f"holdfast interruptions show {shlex.quote(case.key)}",
         overview="holdfast interruptions list",
         decided_at=record.judged_at,
+        in_digest=record.degraded is not None,
+    )
+
+
+def workloads_alerts(
+    ordinal: int, record: CaseRecord, told: Collection[str], *, now: datetime
+) -> tuple[tuple[str, Alert], ...]:
+    """The alert that the workloads did not come back, decided `now`, with the mark that it leaves.
+
+    It is told once for a run, whatever is learned of its cause later.
+    """
+    mark = f"workloads/{ordinal}"
+    alert = workloads_alert_of(record, now=now)
+    return () if alert is None or mark in told else ((mark, alert),)
+
+
+def workloads_alert_of(record: CaseRecord, *, now: datetime) -> Alert | None:
+    """The alert that the workloads did not come back, decided `now`; None when there is nothing of the kind to tell."""
+    case, restoration = record.case, record.case.restoration
+    if restoration is None or restoration.state is not Restored.NO_REPLACEMENT or case.warned_at is None:
+        return None
+    where = case.node or case.instance_id
+    cause = restoration.cause or Shortage.UNKNOWN
+    probable = ", ".join(f"{item.nodeclaim} ({item.state})" for item in restoration.replacements)
+    return Alert(
+        id=f"case/{case.key}/{restoration.state}",
+        severity=Severity.PAGE,
+        title=f"{where} was not replaced: its workloads are not back",
+        what=restoration.reason,
+        meaning="These workloads run with fewer replicas than before the interruption, or not at all.",
+        action=_SHORTAGE_ACTIONS.get(
+            cause, "Look for Pending pods and at Karpenter's log; if pods run and are not ready, at the pods."
+        ),
+        at=case.warned_at,
+        cluster=case.cluster,
+        fields=tuple(
+            (name, value)
+            for name, value in (
+                ("Workload", restoration.state.value),
+                ("Cause", cause.value),
+                ("Verdict", record.judgement.verdict.value),
+                ("Cluster", case.cluster),
+                ("NodePool", case.nodepool),
+                ("NodeClaim", case.nodeclaim),
+                ("Instance", case.instance_id),
+                ("Probable replacement", probable or "none seen"),
+                ("Warned", format_time(case.warned_at)),
+            )
+            if value is not None
+        ),
+        subject=where,
+        group=tuple(
+            part for part in (restoration.state.value, cause.value, case.nodepool, case.zone) if part is not None
+        ),
+        runbook="no-replacement",
+        source=case.key,
+        decided_at=now,
         in_digest=record.degraded is not None,
     )

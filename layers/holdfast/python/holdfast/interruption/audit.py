@@ -12,13 +12,16 @@ from datetime import datetime
 
 from holdfast.alerts.alert import Alert
 from holdfast.errors import HoldfastError
-from holdfast.interruption.announce import alert_of, ghost_alerts, told_mark
+from holdfast.interruption.announce import alert_of, ghost_alerts, told_mark, workloads_alerts
 from holdfast.interruption.case import Case, Drained, Scope, fold
 from holdfast.interruption.look import Request, look_at
 from holdfast.interruption.observation import SILENT, Answer, Observation
-from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.record import CaseRecord, record_of
+from holdfast.interruption.restoration import ASK_WHY_AFTER, GIVEN_UP_AFTER, RESTORED_WITHIN, Restored
 from holdfast.interruption.schedule import next_ghost_look, next_look
 from holdfast.interruption.verdict import judge
+from holdfast.interruption.workload_look import Following
+from holdfast.karpenter.workload import WorkloadName
 from holdfast.ports import (
     Clusters,
     History,
@@ -172,12 +175,40 @@ def _due(history: History, now: datetime, scope: Scope) -> Request | None:
         # After the end the pods tell less; they are read then only if no earlier look did.
         drain_over=case.drained in {Drained.IN_TIME, Drained.LATE}
         or (case.ended_at is not None and case.pods_left is not None),
+        following=_following(case, now),
+    )
+
+
+def _following(case: Case, now: datetime) -> Following | None:
+    """What to find out about the workloads; None when there is nothing more to learn."""
+    restoration = case.restoration
+    if case.warned_at is None or restoration is None or restoration.state is not Restored.PENDING:
+        return None
+    if next_look(case) is None:
+        # A look for a ghost, days later: by then other things have changed the replicas.
+        return None
+    # What is asked at a limit has to be read after it, and not from a list of half a minute ago.
+    limits = (case.warned_at + RESTORED_WITHIN, case.warned_at + GIVEN_UP_AFTER)
+    return Following(
+        warned_at=case.warned_at,
+        nodepool=case.nodepool,
+        nodeclaim=case.nodeclaim,
+        workloads=tuple(WorkloadName(item.kind, item.namespace, item.name) for item in restoration.workloads),
+        since=max((moment for moment in limits if moment <= now), default=None),
+        shortage=bool(restoration.workloads) and now >= case.warned_at + ASK_WHY_AFTER,
     )
 
 
 def _silence(key: InstanceKey, look: Observation) -> list[str]:
     """What EC2, the cluster or Karpenter's queue would not answer, in words."""
-    asked = (("EC2", look.ec2), ("Kubernetes", look.kubernetes), ("Karpenter's queue", look.queue))
+    workloads = look.workloads
+    asked = (
+        ("EC2", look.ec2),
+        ("Kubernetes", look.kubernetes),
+        ("Karpenter's queue", look.queue),
+        ("Kubernetes, for the owners of the pods,", workloads),
+        ("Kubernetes, for what is short,", None if workloads is None else workloads.shortage),
+    )
     return [
         f"looking at {key.instance_id}: {name} answered {view.answer}: {view.reason}"
         for name, view in asked
@@ -209,6 +240,7 @@ def _judge(
     stored = {record.case.cycle: record for record in history.records}
     records = tuple(_record(case, now, live=case is cases[-1], degraded=degraded) for case in cases)
     due_at = _next_look(cases[-1], now) if cases else None
+    records = tuple(_dated(record, stored.get(record.case.cycle)) for record in records)
     alerts: list[Alert] = []
     told = list(watch.told)
     for ordinal, record in enumerate(records):
@@ -217,7 +249,7 @@ def _judge(
         if alert is not None and mark not in told:
             alerts.append(alert)
             told.append(mark)
-        for mark, alert in ghost_alerts(ordinal, record, told):
+        for mark, alert in (*ghost_alerts(ordinal, record, told), *workloads_alerts(ordinal, record, told, now=now)):
             alerts.append(alert)
             told.append(mark)
     obsolete = tuple(sorted(stored.keys() - {case.cycle for case in cases}))
@@ -237,9 +269,10 @@ def _judge(
 
 
 def _next_look(case: Case, now: datetime) -> datetime | None:
-    """When to look next, be it for the verdict, unless that is settled, or for a ghost."""
-    for_verdict = None if judge(case, now, exhausted=False).final else next_look(case)
-    return min((moment for moment in (for_verdict, next_ghost_look(case)) if moment is not None), default=None)
+    """When to look next, be it for the verdict or the workloads, unless both are settled, or for a ghost."""
+    pending = case.restoration is not None and case.restoration.state is Restored.PENDING
+    for_case = next_look(case) if pending or not judge(case, now, exhausted=False).final else None
+    return min((moment for moment in (for_case, next_ghost_look(case)) if moment is not None), default=None)
 
 
 def _newly_final(records: Sequence[CaseRecord], history: History) -> list[CaseRecord]:
@@ -250,4 +283,14 @@ def _newly_final(records: Sequence[CaseRecord], history: History) -> list[CaseRe
 def _record(case: Case, now: datetime, *, live: bool, degraded: str | None) -> CaseRecord:
     # Only the run that goes on can be looked at; an earlier one has all the evidence it will get.
     exhausted = not live or next_look(case) is None
-    return CaseRecord(case, judge(case, now, exhausted=exhausted), now, degraded)
+    return replace(record_of(case, now, exhausted=exhausted), degraded=degraded)
+
+
+def _dated(record: CaseRecord, stored: CaseRecord | None) -> CaseRecord:
+    """The record as reached when its verdict was: what is learned of the workloads afterwards does not make that later."""
+    if stored is None or not stored.judgement.final:
+        return record
+    before, now = stored.judgement, record.judgement
+    if (before.verdict, before.cause, before.final) != (now.verdict, now.cause, now.final):
+        return record
+    return replace(record, judged_at=stored.judged_at, degraded=stored.degraded)

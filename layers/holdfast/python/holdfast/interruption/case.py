@@ -26,6 +26,7 @@ from holdfast.interruption.observation import (
     Observation,
     QueueView,
 )
+from holdfast.interruption.restoration import STALE_WITHIN, Restoration, restoration_of
 from holdfast.times import format_time
 
 NOTICE = timedelta(seconds=120)
@@ -127,6 +128,7 @@ class Note(StrEnum):
     TIMES_CONTRADICT = "times_contradict"
     CLUSTER_CLOCK_OFF = "cluster_clock_off"
     BLOCKERS_SEEN_LATE = "blockers_seen_after_the_end"
+    NOT_TAINTED = "not_tainted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,8 @@ class Case:
     `cycle` is `0`, the LaunchTime of the run for instances that stop and start again, or the time of the warning for a
     second interruption of one run. `warned_at` is the first
     warning, `deadline` the time EC2 announced. `blind` says that the last look got no answer from EC2 or Kubernetes.
-    `notes` are remarks, `missing` the evidence a better verdict would need.
+    `notes` are remarks, `missing` the evidence a better verdict would need. `restoration` is what became of the workloads;
+    None where that is no question: without a warning, for a replay, for what is none of ours or was going anyway.
 
     Of Karpenter's queue `queue_visible` are the messages that waited after the deadline, `queue_read` says that somebody
     was seen reading, `queue_emptied` that the message was in none of the queues while it would have been kept and
@@ -213,6 +216,7 @@ class Case:
     terminated_at: datetime | None = None
     nodeclaim_there: bool | None = None
     ghost_gone_at: datetime | None = None
+    restoration: Restoration | None = None
 
     @property
     def key(self) -> str:
@@ -451,14 +455,29 @@ def _case(
     last_with_pods = (in_life or with_pods)[-1][1] if with_pods else None
     if last_with_pods is not None and last_with_pods.blockers and not in_life:
         notes.append(Note.BLOCKERS_SEEN_LATE)
+    if any(view.bound_after_deletion for _, view in found):
+        notes.append(Note.NOT_TAINTED)
     detached = last.condition("VolumesDetached") if last is not None else None
+    foreign = _foreign(first, instances, found, scope)
+    nodepool = _latest([view.nodepool for _, view in found], [view.nodepool for _, view in instances])
+    closed = closed_at is not None and deletion in UNTOUCHED and end is not End.SERVER
+    restoration: Restoration | None = None
+    if warned_at is not None and not (replay or foreign or closed or deletion is Deletion.BEFORE_WARNING):
+        restoration = restoration_of(
+            looks,
+            warned_at=warned_at,
+            began_at=deleted_at,
+            emptied_at=_emptied_at(with_pods, drained_at=drained_at, ended_at=ended_at, end=end, absent_at=absent_at),
+            nodepool=nodepool,
+            stayed=end is End.RUNNING and deletion is Deletion.NOT_DELETING,
+        )
     return Case(
         account=first.account,
         region=first.region,
         instance_id=first.subject,
         cycle=_cycle_name(facts, instances, start),
         cluster=cluster,
-        nodepool=_latest([view.nodepool for _, view in found], [view.nodepool for _, view in instances]),
+        nodepool=nodepool,
         nodeclaim=_latest([view.nodeclaim for _, view in found], [view.nodeclaim for _, view in instances]),
         node=_latest([view.node for _, view in found]),
         instance_type=_latest([view.instance_type for _, view in found], [view.instance_type for _, view in instances]),
@@ -487,7 +506,7 @@ def _case(
         queue_read=any(view.in_flight for _, view in queues) if queues else None,
         queue_emptied=_emptied(queues, warned_at),
         claim_known_at=_claim_known_at([view for _, view in found]),
-        foreign=_foreign(first, instances, found, scope),
+        foreign=foreign,
         evicted_at=evicted_at,
         ghost=ghost,
         replay=replay,
@@ -500,6 +519,7 @@ def _case(
         terminated_at=terminated_at,
         nodeclaim_there=answered[-1][1].answer is Answer.OK if answered else None,
         ghost_gone_at=absent_at if ghost else None,
+        restoration=restoration,
     )
 
 
@@ -704,6 +724,28 @@ def _drained(
     if past or _cut_off(at, last, ended_at) or (condition is not None and condition.status == "False"):
         return Drained.SEEN_FALSE, None
     return Drained.UNSEEN, None
+
+
+def _emptied_at(
+    with_pods: Sequence[tuple[datetime, ClusterView]],
+    *,
+    drained_at: datetime | None,
+    ended_at: datetime | None,
+    end: End,
+    absent_at: datetime | None,
+) -> datetime | None:
+    """A time by which the pods were off the node, for whoever counts ready replicas; None when nothing shows that.
+
+    Karpenter deletes the pods before it ends an instance. What went with its machine counts as ready for a while.
+    """
+    moments = [at for at, view in with_pods if view.pods_left == 0]
+    if drained_at is not None:
+        moments.append(drained_at)
+    if ended_at is not None:
+        moments.append(ended_at if end is End.CONTROLLER else ended_at + STALE_WITHIN)
+    if absent_at is not None:
+        moments.append(absent_at + STALE_WITHIN)
+    return min(moments, default=None)
 
 
 def _cut_off(at: datetime, view: ClusterView, ended_at: datetime | None) -> bool:

@@ -1,7 +1,8 @@
 """One look at some instances: ask EC2, each instance's cluster and Karpenter's queue, and write down how each answered.
 
 Nothing here fails: an outage becomes an answer in the observation, so that what is known is kept and the rest is named.
-Kubernetes is asked for one list of NodeClaims per cluster and for the pods of at most ten affected nodes.
+Kubernetes is asked for one list of NodeClaims per cluster, for the pods of at most ten affected nodes, and, as long as
+somebody waits for the workloads, once for all their owners.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from holdfast.errors import Denied, HoldfastError, NotFound, Throttled
 from holdfast.interruption.observation import (
@@ -23,7 +24,9 @@ from holdfast.interruption.observation import (
     InstanceView,
     Observation,
     QueueView,
+    WorkloadsView,
 )
+from holdfast.interruption.workload_look import ClusterCensus, Following, look_at_workloads
 from holdfast.karpenter.nodeclaim import NodeClaim
 from holdfast.karpenter.pods import (
     Pod,
@@ -40,6 +43,9 @@ MAX_NODES = 10
 SAMPLE = 10
 """In degraded mode the pods of one node in so many are read."""
 
+TAINTED_WITHIN = timedelta(seconds=2)
+"""Karpenter taints the node right after the NodeClaim's deletion; what the scheduler had decided before comes through."""
+
 _CONDITIONS = ("Launched", "Drained", "VolumesDetached", "InstanceTerminating")
 
 
@@ -47,13 +53,15 @@ _CONDITIONS = ("Launched", "Drained", "VolumesDetached", "InstanceTerminating")
 class Request:
     """An instance to look at. `cluster` is where it is known to belong; `deadline` tells which grace periods are too long.
 
-    `drain_over` spares the pods of a node of which nothing more can be learned.
+    `drain_over` spares the pods of a node of which nothing more can be learned; `following` is what to find out about the
+    workloads, None when nothing is.
     """
 
     key: InstanceKey
     cluster: str | None = None
     deadline: datetime | None = None
     drain_over: bool = False
+    following: Following | None = None
 
 
 def look_at(
@@ -75,17 +83,17 @@ def look_at(
     for request in requests:
         groups.setdefault(request.cluster or views[request.key.instance_id].cluster, []).append(request)
     reachable = tuple(clusters.names())
-    kubernetes: dict[InstanceKey, ClusterView] = {}
+    found: dict[InstanceKey, _Found] = {}
     queue_views: dict[str, QueueView] = {}
     for cluster, members in groups.items():
         if cluster is None:
-            kubernetes |= _search(members, reachable, now, clusters, elsewhere, degraded)
+            found |= _search(members, reachable, now, clusters, elsewhere, degraded)
         elif cluster in reachable:
-            kubernetes |= _look_into(cluster, members, now, clusters, degraded)
+            found |= _look_into(cluster, members, now, clusters, degraded)
         else:
             reason = f"cluster {cluster} is not reachable from this function"
-            kubernetes |= {member.key: ClusterView(Answer.SKIPPED, reason, cluster=cluster) for member in members}
-    for cluster in {view.cluster for view in kubernetes.values() if view.cluster in reachable}:
+            found |= {member.key: _Found(ClusterView(Answer.SKIPPED, reason, cluster=cluster)) for member in members}
+    for cluster in {item.view.cluster for item in found.values() if item.view.cluster in reachable}:
         queue_views[cluster] = queue_of(cluster, queues)
     return {
         request.key: Observation(
@@ -94,9 +102,10 @@ def look_at(
             account=request.key.account,
             region=request.key.region,
             ec2=views[request.key.instance_id],
-            kubernetes=kubernetes[request.key],
-            queue=queue_views.get(kubernetes[request.key].cluster or ""),
+            kubernetes=found[request.key].view,
+            queue=queue_views.get(found[request.key].view.cluster or ""),
             degraded=degraded,
+            workloads=found[request.key].workloads,
         )
         for request in requests
     }
@@ -126,6 +135,14 @@ def queue_of(cluster: str, queues: Queues) -> QueueView:
         return QueueView(_answer_of(error), str(error))
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a cluster said of one instance."""
+
+    view: ClusterView
+    workloads: WorkloadsView | None = None
+
+
 def _search(
     members: Sequence[Request],
     reachable: Sequence[str],
@@ -133,66 +150,78 @@ def _search(
     clusters: Clusters,
     elsewhere: Sequence[str],
     degraded: str | None,
-) -> dict[InstanceKey, ClusterView]:
+) -> dict[InstanceKey, _Found]:
     """The clusters are asked one after the other for instances of which nobody said where they belong."""
     if not reachable:
-        return {member.key: ClusterView(Answer.SKIPPED, "this function reaches no cluster") for member in members}
-    best: dict[InstanceKey, ClusterView] = {}
+        nowhere = _Found(ClusterView(Answer.SKIPPED, "this function reaches no cluster"))
+        return {member.key: nowhere for member in members}
+    best: dict[InstanceKey, _Found] = {}
     for cluster in reachable:
-        for key, view in _look_into(cluster, members, now, clusters, degraded).items():
-            held = best.get(key)
+        for key, found in _look_into(cluster, members, now, clusters, degraded).items():
+            held, answer = best.get(key), found.view.answer
             # Absent is an answer only when every cluster said so: a failed one outranks it.
             if (
                 held is None
-                or view.answer is Answer.OK
-                or (held.answer is Answer.NOT_FOUND and view.answer is not Answer.NOT_FOUND)
+                or answer is Answer.OK
+                or (held.view.answer is Answer.NOT_FOUND and answer is not Answer.NOT_FOUND)
             ):
-                best[key] = view
+                best[key] = found
     if elsewhere:
         # Not here says nothing about the clusters that nobody asked.
         unasked = ClusterView(
             Answer.SKIPPED, f"not in {', '.join(reachable)}; {', '.join(elsewhere)} cannot be reached"
         )
-        return {key: unasked if view.answer is Answer.NOT_FOUND else view for key, view in best.items()}
+        return {key: _Found(unasked) if found.view.answer is Answer.NOT_FOUND else found for key, found in best.items()}
     several = len(reachable) > 1
     return {
-        key: replace(view, cluster=None) if several and view.answer is not Answer.OK else view
-        for key, view in best.items()
+        key: replace(found, view=replace(found.view, cluster=None))
+        if several and found.view.answer is not Answer.OK
+        else found
+        for key, found in best.items()
     }
 
 
 def _look_into(
     cluster: str, members: Sequence[Request], now: datetime, clusters: Clusters, degraded: str | None
-) -> dict[InstanceKey, ClusterView]:
+) -> dict[InstanceKey, _Found]:
     try:
-        claims = {claim.instance_id: claim for claim in clusters.nodeclaims(cluster) if claim.instance_id is not None}
+        claims = clusters.nodeclaims(cluster)
     except HoldfastError as error:
         # A cluster without the CRDs is no answer about a NodeClaim: Karpenter may be gone, its nodes may not.
         answer = Answer.ERROR if isinstance(error, NotFound) else _answer_of(error)
-        return {member.key: ClusterView(answer, str(error), cluster=cluster) for member in members}
-    views: dict[InstanceKey, ClusterView] = {}
+        return {member.key: _Found(ClusterView(answer, str(error), cluster=cluster)) for member in members}
+    by_instance = {claim.instance_id: claim for claim in claims if claim.instance_id is not None}
+    census = ClusterCensus(cluster, clusters, claims, now, _answer_of)
+    found: dict[InstanceKey, _Found] = {}
     nodes_read = 0
     for member in members:
-        claim = claims.get(member.key.instance_id)
+        claim = by_instance.get(member.key.instance_id)
+        left: tuple[Pod, ...] | None = None
         if claim is None:
-            views[member.key] = ClusterView(
-                Answer.NOT_FOUND, f"no NodeClaim in {cluster} has this instance", cluster=cluster
-            )
-            continue
-        view = _view(cluster, claim)
-        if member.drain_over or claim.node is None:
-            reason = "the drain, or the instance, is over" if member.drain_over else "the NodeClaim has no node yet"
-            view = replace(view, pods_answer=Answer.SKIPPED, pods_reason=reason)
-        elif degraded is not None and not in_sample(member.key.instance_id):
-            reason = f"in degraded mode the pods of one node in {SAMPLE} are read: {degraded}"
-            view = replace(view, pods_answer=Answer.SKIPPED, pods_reason=reason)
-        elif nodes_read >= MAX_NODES:
-            view = replace(view, pods_answer=Answer.SKIPPED, pods_reason=f"only {MAX_NODES} nodes are read in one look")
+            view = ClusterView(Answer.NOT_FOUND, f"no NodeClaim in {cluster} has this instance", cluster=cluster)
         else:
-            nodes_read += 1
-            view = _with_pods(view, cluster, claim.node, member.deadline, now, clusters)
-        views[member.key] = view
-    return views
+            view = _view(cluster, claim)
+            reason = _why_not_the_pods(member, claim, nodes_read, degraded)
+            if claim.node is None or reason:
+                view = replace(view, pods_answer=Answer.SKIPPED, pods_reason=reason)
+            else:
+                nodes_read += 1
+                view, left = _with_pods(view, cluster, claim.node, member.deadline, now, clusters)
+        following = member.following
+        workloads = None if following is None else look_at_workloads(following, view, left, census)
+        found[member.key] = _Found(view, workloads)
+    return found
+
+
+def _why_not_the_pods(member: Request, claim: NodeClaim, nodes_read: int, degraded: str | None) -> str:
+    """Why the pods of the node are not read now; empty when they are."""
+    if member.drain_over:
+        return "the drain, or the instance, is over"
+    if claim.node is None:
+        return "the NodeClaim has no node yet"
+    if degraded is not None and not in_sample(member.key.instance_id):
+        return f"in degraded mode the pods of one node in {SAMPLE} are read: {degraded}"
+    return f"only {MAX_NODES} nodes are read in one look" if nodes_read >= MAX_NODES else ""
 
 
 def _view(cluster: str, claim: NodeClaim) -> ClusterView:
@@ -219,24 +248,33 @@ def _view(cluster: str, claim: NodeClaim) -> ClusterView:
 
 def _with_pods(
     view: ClusterView, cluster: str, node: str, deadline: datetime | None, now: datetime, clusters: Clusters
-) -> ClusterView:
+) -> tuple[ClusterView, tuple[Pod, ...] | None]:
     try:
         left = left_on_node(clusters.pods(cluster, node))
         budgets = clusters.disruption_budgets(cluster) if left else ()
     except HoldfastError as error:
-        return replace(view, pods_answer=_answer_of(error), pods_reason=str(error))
+        return replace(view, pods_answer=_answer_of(error), pods_reason=str(error)), None
     began = now if view.deleted_at is None else min(view.deleted_at, now)
     time_left = None if deadline is None else max(0.0, (deadline - began).total_seconds())
     blockers = [blocker for pod in left if (blocker := _blocker(pod, budgets, time_left, now)) is not None]
     named = _that_fit(blockers)
-    return replace(
+    read = replace(
         view,
         pods_answer=Answer.OK,
         pods_left=len(left),
         longest_grace=max((pod.grace for pod in left), default=0),
         blockers=named,
         blockers_unnamed=len(blockers) - len(named),
+        bound_after_deletion=_bound_after(left, view.deleted_at),
     )
+    return read, left
+
+
+def _bound_after(pods: Sequence[Pod], deleted_at: datetime | None) -> int:
+    """How many of the pods came to the node while it was drained: its taint keeps them away once it is there."""
+    if deleted_at is None:
+        return 0
+    return sum(pod.bound_at is not None and pod.bound_at > deleted_at + TAINTED_WITHIN for pod in pods)
 
 
 def _that_fit(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:

@@ -14,8 +14,20 @@ from enum import StrEnum
 MAX_BLOCKERS = 20
 """Blocking pods that an observation names; the rest is a count, so that a row stays under 16 KB."""
 
-MAX_BLOCKER_TEXT = 11_000
+MAX_BLOCKER_TEXT = 9_000
 """Characters of their names together; what JSON puts around them comes on top."""
+
+MAX_WORKLOADS = 20
+"""Workloads that an observation names and follows; the rest is a count."""
+
+MAX_WORKLOAD_TEXT = 2_000
+"""Characters of their names together."""
+
+MAX_REPLACEMENTS = 5
+"""NodeClaims that an observation names as probable replacements; the rest is a count."""
+
+MAX_MESSAGE = 200
+"""Characters of a message of Kubernetes that an observation keeps."""
 
 
 class Answer(StrEnum):
@@ -99,7 +111,8 @@ class ClusterView:
     annotation `karpenter.sh/nodeclaim-termination-timestamp`, `grace_period` the NodeClaim's `terminationGracePeriod` in
     seconds. `pods_left` counts the pods a drain has to move (no DaemonSet, mirror or finished pods, none that tolerate
     `karpenter.sh/disrupted`); `longest_grace` is the longest grace period among them in seconds. The pod fields are null
-    when the pods were not read; `pods_reason` then says why.
+    when the pods were not read; `pods_reason` then says why. `bound_after_deletion` are the pods among those left that came
+    to the node after its NodeClaim was deleted, so the node took pods while it was drained.
     """
 
     answer: Answer
@@ -122,6 +135,7 @@ class ClusterView:
     longest_grace: int | None = None
     blockers: tuple[Blocker, ...] = ()
     blockers_unnamed: int = 0
+    bound_after_deletion: int | None = None
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
@@ -149,6 +163,86 @@ class QueueView:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadView:
+    """The replicas of one workload with pods on the node.
+
+    `desired` and `ready` are summed over the ReplicaSets of what controls them; both are null when it no longer exists.
+    `leaving` are pods of it on this node that are being evicted and still ready: a ReplicaSet no longer counts them.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    desired: int | None
+    ready: int | None
+    leaving: int = 0
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A NodeClaim of the same NodePool that was made around the interruption. Karpenter does not say what replaces what.
+
+    `state` is `created`, `launched`, `registered`, `initialized` or `deleting`; `reason` why it was not launched.
+    """
+
+    nodeclaim: str
+    created_at: datetime
+    state: str
+    instance_type: str | None = None
+    zone: str | None = None
+    capacity_type: str | None = None
+    reason: str = ""
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+
+@dataclass(frozen=True, slots=True)
+class ShortageView:
+    """What keeps pods of the workloads waiting, looked up when they are not back after minutes.
+
+    `waiting` are their pods in phase Pending, `message` is the scheduler's word on one of them. `limits` are the limits of
+    the NodePool that leave no room, `refused` the NodeClaims that EC2 had no capacity for. Null: not known.
+    """
+
+    answer: Answer
+    reason: str = ""
+    waiting: int | None = None
+    message: str = ""
+    limits: tuple[str, ...] | None = None
+    refused: tuple[str, ...] | None = None
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadsView:
+    """How many replicas of the workloads with pods on the node are ready.
+
+    `at` is when the replicas were read, up to half a minute before the look. `found` says that the pods of the node were
+    read and tell which workloads these are; else the ones that an earlier look found were looked up again. `here` counts
+    their pods on the node; null when the pods were not read. `ownerless` are pods on it that nobody starts again (bare
+    pods, pods of Jobs), `unread` pods whose owner is of a kind, or a name, of which no replicas are known.
+    """
+
+    answer: Answer
+    reason: str = ""
+    at: datetime | None = None
+    found: bool = False
+    here: int | None = None
+    workloads: tuple[WorkloadView, ...] = ()
+    workloads_unnamed: int = 0
+    ownerless: int = 0
+    unread: int = 0
+    replacements: tuple[Replacement, ...] = ()
+    replacements_unnamed: int = 0
+    shortage: ShortageView | None = None
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """One look at one instance at one time.
 
@@ -163,5 +257,6 @@ class Observation:
     kubernetes: ClusterView | None = None
     queue: QueueView | None = None
     degraded: str | None = None
+    workloads: WorkloadsView | None = None
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from holdfast.interruption.case import Case
-from holdfast.interruption.verdict import Judgement
+from holdfast.interruption.restoration import Restored, given_up
+from holdfast.interruption.verdict import Judgement, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,11 @@ class CaseRecord:
     degraded: str | None = None
 
     @property
+    def waits_for_workloads(self) -> bool:
+        """Whether a planned look may still tell if the workloads stand again."""
+        return self.case.restoration is not None and self.case.restoration.state is Restored.PENDING
+
+    @property
     def happened_at(self) -> datetime | None:
         """The time the case is filed under: its warning, else its end, else the first evidence of it."""
         case = self.case
@@ -33,3 +39,10 @@ class CaseRecord:
     def same_as(self, other: CaseRecord | None) -> bool:
         """Whether the other record says the same, whenever it was judged."""
         return other is not None and other.case == self.case and other.judgement == self.judgement
+
+
+def record_of(case: Case, now: datetime, *, exhausted: bool) -> CaseRecord:
+    """The case with the verdict it has at `now`. `exhausted` says that no further look is planned."""
+    if exhausted and case.restoration is not None:
+        case = replace(case, restoration=given_up(case.restoration))
+    return CaseRecord(case, judge(case, now, exhausted=exhausted), now)

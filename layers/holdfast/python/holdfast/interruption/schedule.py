@@ -1,7 +1,8 @@
 """When to look at a case. Looks and deadlines derive from event time, so a late look collapses all that are overdue.
 
 Around a Spot deadline this gives looks 0, 20, 60, 110, 135, 300 and 600 s after the warning: the objects of a drained
-node vanish seconds after its end, so the drain is visible only in between.
+node vanish seconds after its end, so the drain is visible only in between. Two more show whether workloads that are not
+back by then were back in time.
 """
 
 from __future__ import annotations
@@ -9,8 +10,12 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from holdfast.interruption.case import GHOST_AFTER, RUNNING_AFTER, UNTOUCHED, Case
+from holdfast.interruption.restoration import Restored
 
 AFTER_WARNING = tuple(timedelta(seconds=seconds) for seconds in (0, 20, 60, 110, 135, 300, 600))
+WHILE_NOT_RESTORED = tuple(timedelta(seconds=seconds) for seconds in (170, 180))
+"""Further looks while the workloads are not back. A look comes some seconds after its time: the first still falls before the
+limit of three minutes, the second never does."""
 AFTER_DEADLINE = (timedelta(seconds=15), timedelta(seconds=180), RUNNING_AFTER)
 UNWARNED_AFTER = timedelta(minutes=15)
 """How long a warning may come after the end of the instance before the interruption counts as unwarned."""
@@ -39,6 +44,8 @@ def look_times(case: Case) -> tuple[datetime, ...]:
     times: set[datetime] = set()
     if case.warned_at is not None:
         times |= {case.warned_at + offset for offset in AFTER_WARNING}
+        if case.restoration is not None and case.restoration.state is Restored.PENDING:
+            times |= {case.warned_at + offset for offset in WHILE_NOT_RESTORED}
         if case.deadline is not None and (case.closed_at is None or case.deletion not in UNTOUCHED):
             times |= {case.deadline + offset for offset in AFTER_DEADLINE}
         if (
