@@ -270,8 +270,10 @@ def handler(plant: Plant) -> Iterator[Callable[[Sequence[str], int], Mapping[str
             answer: Mapping[str, Any] = module.lambda_handler({"Records": records}, context)
             return answer
 
-        yield handle
-        log.setStream(kept)
+        try:
+            yield handle
+        finally:
+            log.setStream(kept)
     observability.logger.cache_clear()
     observability.metrics.cache_clear()
 

@@ -59,7 +59,8 @@ SECTIONS = (
             Report(
                 (f"{KPA}#9226", f"{KPA}#8180", f"{KPA}#3562", f"{KPA}#3214"),
                 "The NodeClaim and its node stay in the cluster after the instance is gone.",
-                "GHOST when the NodeClaim is still there ten minutes after the end, told once.",
+                "A NodeClaim that is still there ten minutes after the end is told once, beside the verdict, and once more when "
+                "it has gone.",
             ),
             Report(
                 (f"{KPA}#8160",),
@@ -94,7 +95,8 @@ SECTIONS = (
             Report(
                 (f"{KPA}#5400",),
                 "Karpenter falls behind when its queue is full of messages.",
-                "A warning alarm at 30 s of age, a page at 60 s, and the cause LATE_START.",
+                "A warning alarm at 30 s of age, a page at 60 s, and the causes LATE_START and, where nothing began in time, "
+                "QUEUE_BEHIND.",
             ),
             Report(
                 (f"{KPA}#4772",),
@@ -143,7 +145,8 @@ SECTIONS = (
             Report(
                 (f"{KPA}#5536", f"{KPA}#2834"),
                 "Two clusters on one queue delete each other's messages.",
-                "synth refuses a queue of two clusters; no function of ours may take a message from Karpenter's queue.",
+                "synth refuses a queue of two clusters; no function of ours may take a message from Karpenter's queue. A message "
+                "that somebody else took is the cause MESSAGE_TAKEN.",
             ),
             Report(
                 (f"{KPA}#7209", f"{CDK}#30549"),

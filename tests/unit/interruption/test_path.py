@@ -89,6 +89,7 @@ class TestGhosts:
         pytest.param(missed, "MISSED", "UNKNOWN", id="missed"),
     )
 
+    @pytest.mark.report("aws/karpenter-provider-aws#9226")
     @pytest.mark.parametrize(("story", "verdict", "cause"), STORIES)
     def test_a_ghost_and_its_going_are_told_once_each_and_the_verdict_stays(
         self, story: Callable[..., Story], verdict: str, cause: str | None

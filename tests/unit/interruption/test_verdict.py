@@ -802,6 +802,7 @@ class TestCauses:
 
         assert judged(*rows).cause is Cause.UNKNOWN
 
+    @pytest.mark.report("aws/karpenter-provider-aws#5400")
     def test_messages_that_wait_for_a_reader_who_is_seen_reading_are_behind(self):
         """karpenter-provider-aws#5400: the queue lags when many messages come at once."""
         judgement = self.missed(queue(in_flight=10, visible=40), queue(visible=25), at_=(110, 135))
@@ -833,6 +834,7 @@ class TestCauses:
         assert self.missed(queue(visible=3), created_at=at(-10)).cause is Cause.CONSUMER_ABSENT
         assert self.missed(None, created_at=at(-10)).cause is Cause.UNKNOWN
 
+    @pytest.mark.report("aws/karpenter-provider-aws#5536")
     def test_a_message_that_is_in_no_queue_was_taken_or_never_sent(self):
         """karpenter-provider-aws#5536: two clusters on one queue take each other's messages."""
         judgement = self.missed(queue(retention=300))
