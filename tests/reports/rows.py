@@ -80,12 +80,12 @@ SECTIONS = (
             Report(
                 (f"{KPA}#5778",),
                 "Nodes vanish without having been tainted, so pods are still put on them.",
-                "The verdict goes by the drain: pods that came late have to be off in time as well.",
+                "The case is noted as not_tainted. Its verdict goes by the drain: pods that came late have to be off in time too.",
             ),
             Report(
                 (f"{KPA}#4689",),
                 "The node was gone four seconds after the notice, before its replacement was ready.",
-                "The drain is judged by itself: HANDLED_IN_TIME.",
+                "Two answers: the drain was HANDLED_IN_TIME, the workload RESTORED_LATE.",
             ),
             Report(
                 (f"{KPA}#5667",),

@@ -122,6 +122,7 @@ class TestWhen:
         assert state(*rows, gone_with_it, dip, back) is R.RESTORED_LATE
         assert state(*rows, gone_with_it, back) is R.UNKNOWN
 
+    @pytest.mark.report("aws/karpenter-provider-aws#4689")
     def test_karpenter_4689_a_node_that_went_before_its_replacement_was_ready(self):
         """karpenter-provider-aws#4689: gone four seconds after the notice, and the ready replicas dip: two answers."""
         rows = [

@@ -102,6 +102,7 @@ def test_karpenter_4689_a_node_that_was_gone_four_seconds_after_the_notice_has_t
     assert case.restoration.state is Restored.RESTORED_LATE
 
 
+@pytest.mark.report("aws/karpenter-provider-aws#5778")
 def test_karpenter_5778_a_node_that_takes_pods_while_it_is_drained_is_noted():
     """karpenter-provider-aws#5778: the node was not tainted before the deletion. The verdict goes by the drain."""
     plain = [
