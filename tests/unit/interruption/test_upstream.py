@@ -121,6 +121,7 @@ def test_karpenter_5778_a_node_that_takes_pods_while_it_is_drained_is_noted():
     assert judged(*taking).verdict is judged(*plain).verdict is Verdict.HANDLED_IN_TIME
 
 
+@pytest.mark.report("aws/karpenter-provider-aws#4772")
 def test_karpenter_4772_a_body_that_karpenter_deletes_is_kept_and_its_node_is_missed():
     """karpenter-provider-aws#4772: an event was ignored without a log line, malformed text deleted."""
     plant = Plant()
