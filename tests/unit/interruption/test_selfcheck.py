@@ -10,7 +10,7 @@ from holdfast.interruption.mode import Lag, Mode
 from holdfast.interruption.selfcheck import Deployment, SelfCheck, self_check
 from holdfast.ports import InstanceKey, RuleView
 from tests.builders import ACCOUNT, HOME, KEY, OUR, REGION, at, ec2, message, nodeclaim, warning_body
-from tests.fakes import FakeBus, FakeRules
+from tests.fakes import FakeBus, FakeRules, Killed
 from tests.unit.interruption.plant import Plant
 from tests.unit.interruption.test_drift import GOOD, RULE
 
@@ -189,3 +189,27 @@ def test_looks_and_verdicts_of_degraded_mode_say_so(watched: Watched):
     (look,) = plant.ledger.observations[KEY]
 
     assert (row.degraded, look.degraded) == (why, why)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_wherever_a_sweep_dies_the_next_ones_make_it_good(after: bool):
+    """A rule is broken and a thousand cases are open; the process dies before or after each call of the first sweeps."""
+    numbers = iter(range(1000))
+    for number in numbers:
+        watched = Watched()
+        watched.rules.views[RULE.name] = replace(GOOD, enabled=False)
+        watched.open_cases(1001)
+        faults = watched.plant.faults
+        begun = len(faults.calls)
+        faults.kill_before, faults.kill_after = (None, begun + number) if after else (begun + number, None)
+        died = False
+        for second in range(0, 900, 60):
+            try:
+                watched.check(second)
+            except Killed:
+                died = True
+                faults.revive()
+        assert [name.split("/")[0] for name in sorted(watched.alerts)] == ["degraded", "drift"]
+        assert len({detail["id"] for _, _, detail in watched.bus.sent}) == 1
+        if not died or number > 40:
+            return
