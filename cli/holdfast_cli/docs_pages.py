@@ -202,6 +202,8 @@ def interruptions_page() -> str:
             "They rest on the verdicts HANDLED_IN_TIME, HANDLED_FORCED, HANDLED_LATE, RECLAIMED_BEFORE_DRAIN and MISSED;",
             "INCONCLUSIVE cases are shown beside them as unseen, and the others say nothing about Karpenter's handling.",
             "A NodeClaim that was not deleted by the deadline and a drain that was not over count as beyond the target.",
+            "Workloads count from the warning to the first look that saw them back, so the figure is an upper bound; those that were",
+            "not replaced count as beyond the target, and those of which no look tells are shown as unseen.",
             "Where no look saw the end of a drain that Karpenter finished, the end of the instance stands for it.",
             "The audit's own are measured on live cases only, no replays; its share of INCONCLUSIVE cases is one of all",
             "decided cases but FOREIGN and NOT_APPLICABLE. A verdict counts from when it was stored last: a correction is late.",

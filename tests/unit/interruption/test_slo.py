@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from holdfast.interruption.case import Case, Deletion, Drained, End
 from holdfast.interruption.event import Kind
 from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.restoration import Restoration, Restored
 from holdfast.interruption.slo import (
     TARGETS,
     WINDOW,
@@ -112,6 +113,35 @@ def test_a_target_is_met_up_to_and_including_it(name: str, seconds: float, field
 def test_a_verdict_counts_from_the_warning_to_when_it_was_judged(name: str, seconds: float) -> None:
     assert objective(name, [record(judged=seconds)]).result is Result.MET
     assert objective(name, [record(judged=seconds + 1)]).result is Result.NOT_MET
+
+
+def restored(state: Restored, back: float | None = None) -> CaseRecord:
+    return record(restoration=Restoration(state, "because", back_at=None if back is None else at(back)))
+
+
+def test_workloads_count_from_the_warning_to_the_look_that_saw_them_back() -> None:
+    in_time, late = restored(Restored.RESTORED_IN_TIME, 170), restored(Restored.RESTORED_LATE, 300)
+
+    assert objective("restored_p95", [in_time]).measured == 170
+    assert objective("restored_p95", [in_time]).result is Result.MET
+    assert objective("restored_p95", [late]).result is Result.NOT_MET
+
+
+def test_workloads_that_were_not_replaced_are_later_than_any_target() -> None:
+    item = objective("restored_p95", [restored(Restored.NO_REPLACEMENT)])
+    assert (item.result, item.measured, item.beyond) == (Result.NOT_MET, None, 1)
+
+
+def test_workloads_of_which_nobody_knows_are_unseen_and_in_no_sample() -> None:
+    """Back between two looks, of which only the later one is over the limit: that is no measure either way."""
+    item = objective("restored_p95", [restored(Restored.UNKNOWN, 182), restored(Restored.UNKNOWN)])
+    assert (item.result, item.sample, item.unseen) == (Result.UNKNOWN, 0, 2)
+
+
+@pytest.mark.parametrize("state", [Restored.PENDING, Restored.NOTHING_TO_RESTORE])
+def test_where_nothing_had_to_come_back_or_may_yet_come_nothing_is_measured(state: Restored) -> None:
+    item = objective("restored_p95", [restored(state), record(restoration=None)])
+    assert (item.sample, item.unseen) == (0, 0)
 
 
 def test_five_of_a_hundred_may_be_slower_than_a_p95() -> None:

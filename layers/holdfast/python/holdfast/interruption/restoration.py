@@ -132,15 +132,12 @@ def restoration_of(
     nodepool: str | None,
     stayed: bool,
 ) -> Restoration:
-    """What the looks tell, in any order and with any duplicates.
+    """What the looks tell, which come by time and each once.
 
     `began_at` is when the drain began, `emptied_at` a time by which the pods were off the node; None when not known.
     `stayed` says that nothing was taken: neither Karpenter nor EC2 touched the instance.
     """
-    asked = sorted(
-        ((look.at, look.workloads) for look in set(looks) if look.workloads is not None),
-        key=lambda item: (item[0], repr(item[1])),
-    )
+    asked = [(look.at, look.workloads) for look in looks if look.workloads is not None]
     read = [_Look(at, view.at or at, view) for at, view in asked if view.answer is Answer.OK]
     first = next((look for look in read if look.view.found), None)
     if stayed:
@@ -187,7 +184,7 @@ class _Fold:
         later = [look for look in self.read if look.at >= self.first.at]
         followed = any(item.high for item in before)
         found = self._followed(before, later) if followed else self._nothing(before)
-        latest = max(self.read, key=lambda look: (look.at, look.read_at, repr(look.view))).view
+        latest = self.read[-1].view
         return replace(
             found,
             first_at=self.first.read_at,
@@ -358,7 +355,7 @@ def _standings(
 ) -> tuple[Standing, ...]:
     """Each workload as it was when it was back, or when it was last seen."""
     shown = [look for look, _ in seen if back_at is None or look.read_at <= back_at]
-    shown.sort(key=lambda look: (look.read_at, look.at, repr(look.view)))
+    shown.sort(key=lambda look: look.read_at)
     rows = {(row.kind, row.namespace, row.name): row for look in shown for row in look.view.workloads}
     found = []
     for item in before:

@@ -23,6 +23,7 @@ from typing import Final
 from holdfast.interruption.case import TOLERANCE, Case, Deletion, Drained, End
 from holdfast.interruption.event import Kind
 from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.restoration import Restored
 from holdfast.interruption.verdict import COUNTED, Cause, Verdict
 
 WINDOW: Final = timedelta(days=28)
@@ -82,6 +83,9 @@ DELETION_P99: Final = Target(
     "deletion_p99", Owner.KARPENTER, "NodeClaim deleted after the warning, p99", Unit.SECONDS, 30, 1
 )
 DRAINED_P99: Final = Target("drained_p99", Owner.KARPENTER, "drained after the warning, p99", Unit.SECONDS, 110, 1)
+RESTORED_P95: Final = Target(
+    "restored_p95", Owner.KARPENTER, "workloads back after the warning, p95 (at most)", Unit.SECONDS, 180, 5
+)
 HANDLED: Final = Target(
     "handled_in_time",
     Owner.KARPENTER,
@@ -102,6 +106,7 @@ TARGETS: Final = (
     DELETION_P95,
     DELETION_P99,
     DRAINED_P99,
+    RESTORED_P95,
     HANDLED,
     MISSED,
     INCONCLUSIVE,
@@ -298,6 +303,7 @@ class _Sample:
 class _Samples:
     deletion: _Sample = field(default_factory=_Sample)
     drained: _Sample = field(default_factory=_Sample)
+    restored: _Sample = field(default_factory=_Sample)
     first_look: _Sample = field(default_factory=_Sample)
     verdict: _Sample = field(default_factory=_Sample)
     spot: Counter[Verdict] = field(default_factory=Counter)
@@ -316,6 +322,7 @@ class _Samples:
                 self.live[verdict] += 1
         if not _is_spot_termination(case) or case.warned_at is None:
             return
+        self._add_restoration(case, case.warned_at)
         if judgement.final:
             self.spot[verdict] += 1
             if verdict in COUNTED:
@@ -326,6 +333,18 @@ class _Samples:
                 self.drained.unseen += 1
         if not case.replay:
             self._add_own_times(record, case.warned_at, now)
+
+    def _add_restoration(self, case: Case, warned_at: datetime) -> None:
+        """When the workloads were first seen back: later than they were, so an upper bound."""
+        restoration = case.restoration
+        if restoration is None or restoration.state in {Restored.PENDING, Restored.NOTHING_TO_RESTORE}:
+            return
+        if restoration.state is Restored.NO_REPLACEMENT:
+            self.restored.add(NEVER)
+        elif restoration.state is Restored.UNKNOWN or restoration.back_at is None:
+            self.restored.add(None)
+        else:
+            self.restored.add(_seconds(warned_at, restoration.back_at))
 
     def _add_own_times(self, record: CaseRecord, warned_at: datetime, now: datetime) -> None:
         """What the audit itself did and when. A case that is late already counts although nothing has happened yet."""
@@ -346,6 +365,7 @@ class _Samples:
         yield _timing(DELETION_P95, self.deletion)
         yield _timing(DELETION_P99, self.deletion)
         yield _timing(DRAINED_P99, self.drained)
+        yield _timing(RESTORED_P95, self.restored)
         counted = sum(self.spot[verdict] for verdict in COUNTED)
         yield _share(HANDLED, counted, counted - self.spot[Verdict.HANDLED_IN_TIME], unseen=inconclusive)
         yield _missed(self.warned, length)
