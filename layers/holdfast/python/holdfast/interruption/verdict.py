@@ -146,7 +146,7 @@ _IN_TIME: Mapping[tuple[Drained, End], Cell] = {
     ),
     (Drained.SEEN_FALSE, End.CONTROLLER): Cell(
         _V.HANDLED_FORCED,
-        "Karpenter ended the instance before its drain was over: a grace period cut the pods off",
+        "Karpenter ended the instance before a look saw its drain over: pods were cut off",
     ),
     (Drained.SEEN_FALSE, End.OTHER_CLIENT): Cell(
         _V.SUPERSEDED,
