@@ -11,6 +11,7 @@ from stacks.constructs.python_layers import PythonLayers
 from stacks.features.alerts import AlertDelivery
 from stacks.features.dashboard import Dashboard
 from stacks.features.interruption import InterruptionAudit
+from stacks.features.objectives import Objectives
 from stacks.state import StateStack
 
 
@@ -48,4 +49,5 @@ class ControlPlaneStack(Stack):
             ledger=state.ledger,
             alerts=alerts,
         )
+        Objectives(self, "Objectives", config=config, clusters=clusters, alarms=alarms)
         Dashboard(self, "Overview", config=config, clusters=clusters, region=state.region)

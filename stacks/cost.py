@@ -232,6 +232,16 @@ def alarm_metrics(properties: Mapping[str, Any]) -> int:
     return sum("MetricStat" in item for item in properties.get("Metrics", [])) or 1
 
 
+def is_of_a_cluster(properties: Mapping[str, Any]) -> bool:
+    """Whether an alarm is about one cluster: each further cluster has one too."""
+    metrics = [item["MetricStat"]["Metric"] for item in properties.get("Metrics", []) if "MetricStat" in item]
+    return any(
+        dimension["Name"] == "cluster"
+        for metric in metrics or [properties]
+        for dimension in metric.get("Dimensions", [])
+    )
+
+
 def makes_karpenters_queue(template: Mapping[str, Any]) -> bool:
     """Whether it is the template of a cluster's stack."""
     return "KarpenterInterruptionQueueName" in template.get("Outputs", {})

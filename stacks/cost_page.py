@@ -64,9 +64,9 @@ def _notes(templates: Mapping[str, Mapping[str, Any]], config: HoldfastConfig) -
     further = sum(
         cost.alarm_metrics(resource["Properties"])
         for template in templates.values()
-        if cost.makes_karpenters_queue(template)
         for resource in template["Resources"].values()
         if resource["Type"] == "AWS::CloudWatch::Alarm"
+        and (cost.makes_karpenters_queue(template) or cost.is_of_a_cluster(resource["Properties"]))
     )
     dollars = further * list_prices.price_of(list_prices.Item.ALARM_METRICS).dollars
     yield (

@@ -18,6 +18,8 @@ _SERVICES = {
     "alert_notifier": "Notifier",
 }
 _STACK = re.compile(r"^[a-z]+-")
+_MINUTE = 60
+_UNITS = ((86_400, "day"), (3_600, "hour"), (_MINUTE, "minute"))
 _COMPARED = {
     "GreaterThanThreshold": "above",
     "GreaterThanOrEqualToThreshold": "from",
@@ -35,18 +37,42 @@ goes on. One dashboard for each account and region, `<prefix>-<region>`, shows t
 `DashboardName` has its name.
 
 A metric is counted in the minute in which its function ran, not at the time of the event it is about.
-Dimensions have few values: functions, configured clusters, their NodePools, verdicts.
+Dimensions have few values: functions, configured clusters, their NodePools, instance types and zones, verdicts, kinds of
+interruption.
 An instance is none of them; look for it with `holdfast interruptions show INSTANCE`.
 """
 
-_ABOUT_CASES = """\
-`Verdicts`, `HandledInTime`, `ReactionSeconds` and `DrainSeconds` are written once for each case, by the run that stored it
-as final for the first time; a run that dies right after storing it leaves them out.
-A verdict that is corrected later stays where it was counted, and what a replay of the archive brings is not counted:
-the ledger is exact, the metrics are for graphs.
-`cluster` is `none` for instances of no configured cluster and `unknown` where nobody could tell.
-What is not known of a case is left out, never written as 0.
+_ABOUT_FACTS = """\
+`FactLagSeconds` and `FactsInTime` are about what EC2 tells at once: interruption warnings, rebalance recommendations and
+state changes, from the event's own time to the end of the batch that stored it.
+AWS Health, CloudTrail and FIS tell late by themselves; replays and second deliveries were measured before.
+Their objectives: 95 % within 10 s, 99 % within 60 s.
 """
+
+_ABOUT_CASES = """\
+What has a `cluster` is written once for each case, by the run that learnt of it: `Interruptions` by the one that first
+knew the cluster, which is minutes before the verdict, the others by the one that stored it as final for the first time.
+A run that dies right after storing it leaves them out.
+A verdict that is corrected later stays where it was counted, and what a replay of the archive brings is not counted:
+the ledger is exact, the metrics are for graphs and alarms.
+`cluster` is `none` for instances of no configured cluster and `unknown` where nobody could tell; so are NodePool, type
+and zone of an interruption, and `kind` is `unwarned` where nothing announced it.
+What is not known of a case is otherwise left out, never written as 0.
+An ordinary termination is no interruption, whatever states the instance goes through.
+
+`VerdictSeconds` and `VerdictsInTime` leave out NOT_RECLAIMED, GHOST and INCONCLUSIVE: only the last look, 600 s after the
+warning, can give them.
+"""
+
+_ABOUT_BUDGETS = """\
+An alarm on an error budget divides the bad events of its window by all of them, and that share by the one that the
+objective allows: 1 means that the budget is used up in exactly four weeks.
+With fewer than three bad events it stays quiet.
+It sees what was decided: facts or verdicts that do not come at all are seen by the alarms on queues, functions and overdue
+looks.
+"""
+
+_ABOUT = {"interruption_ingest": _ABOUT_FACTS, "interruption_judge": _ABOUT_CASES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +137,8 @@ def _own(found: Mapping[str, list[Alarm]]) -> Iterator[str]:
                 cells = [f"`{metric}`", metric.unit, dimensions, metric.meaning, "<br>".join(links)]
                 yield f"| {' | '.join(cells)} |"
         yield ""
-        if service == "interruption_judge":
-            yield _ABOUT_CASES
+        if service in _ABOUT:
+            yield _ABOUT[service]
 
 
 def _all(found: Mapping[str, list[Alarm]]) -> Iterator[str]:
@@ -121,6 +147,7 @@ def _all(found: Mapping[str, list[Alarm]]) -> Iterator[str]:
         "All of them notify the topic in the state stack's output `AlarmTopicArn`. Shown for one cluster with a queue of"
         " Holdfast's, and Slack.\n"
     )
+    yield _ABOUT_BUDGETS
     for name, each in found.items():
         if each:
             # Without account, region and cluster, which the example's name ends in.
@@ -142,10 +169,23 @@ def _read(properties: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _fires(properties: Mapping[str, Any]) -> str:
-    minutes = properties["EvaluationPeriods"]
-    lasting = "" if minutes == 1 else f" for {minutes} minutes"
+    periods, seconds = properties["EvaluationPeriods"], max(_periods(properties))
+    within = "" if seconds == _MINUTE else f" within {_words(seconds)}"
+    lasting = "" if periods == 1 else f" for {_words(periods * seconds)}"
     silence = ", or without data" if properties["TreatMissingData"] == "breaching" else ""
-    return f"{_COMPARED[properties['ComparisonOperator']]} {properties['Threshold']}{lasting}{silence}"
+    return f"{_COMPARED[properties['ComparisonOperator']]} {properties['Threshold']}{within}{lasting}{silence}"
+
+
+def _periods(properties: Mapping[str, Any]) -> list[int]:
+    """The period of each metric that the alarm reads, in seconds."""
+    if "Period" in properties:
+        return [properties["Period"]]
+    return [item["MetricStat"]["Period"] for item in properties["Metrics"] if "MetricStat" in item]
+
+
+def _words(seconds: int) -> str:
+    unit, name = next((unit, name) for unit, name in _UNITS if seconds % unit == 0)
+    return f"{seconds // unit} {name}{'' if seconds == unit else 's'}"
 
 
 if __name__ == "__main__":

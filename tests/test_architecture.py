@@ -40,6 +40,7 @@ FOR_STACKS = (
     "holdfast.runtime.event_patterns",
     "holdfast.runtime.metric_names",
     "holdfast.runtime.names",
+    "holdfast.runtime.objectives",
     "holdfast.runtime.routes",
     "holdfast.runtime.settings",
 )

@@ -34,7 +34,7 @@ from holdfast.interruption.restoration import (
     Shortage,
 )
 from holdfast.interruption.schedule import AFTER_TERMINATION, AFTER_WARNING, UNWARNED_AFTER, WHILE_NOT_RESTORED
-from holdfast.interruption.slo import TARGETS, Unit
+from holdfast.interruption.slo import BY_METRICS, OVERDUE, TARGETS, WAIT_BY_RULE, Target, Unit
 from holdfast.interruption.verdict import TABLE, Cause, Cell, Verdict
 from holdfast_cli.cases import CASE_KEYS
 from holdfast_cli.errors import ExitCode
@@ -196,7 +196,7 @@ def interruptions_page() -> str:
             "",
             "`holdfast interruptions stats` compares four weeks, or another time, with these objectives:",
             "",
-            *_table(("Name", "Measures", "Target", "May be worse"), _objectives()),
+            *_table(("Name", "Measures", "Target", "May be worse"), _objectives(TARGETS)),
             "",
             "Karpenter's are measured on Spot warnings that announce a termination; a MISSED notice of any kind counts.",
             "They rest on the verdicts HANDLED_IN_TIME, HANDLED_FORCED, HANDLED_LATE, RECLAIMED_BEFORE_DRAIN and MISSED;",
@@ -207,7 +207,16 @@ def interruptions_page() -> str:
             "Where no look saw the end of a drain that Karpenter finished, the end of the instance stands for it.",
             "The audit's own are measured on live cases only, no replays; its share of INCONCLUSIVE cases is one of all",
             "decided cases but FOREIGN and NOT_APPLICABLE. A verdict counts from when it was stored last: a correction is late.",
-            "A case that waits for its first look or verdict for longer than the target counts as beyond it already.",
+            f"{', '.join(sorted(WAIT_BY_RULE))} are in no time of a verdict: only the last look,",
+            f"{AFTER_WARNING[-1].total_seconds():.0f} s after the warning, can give them.",
+            "A case that waits for its first look for longer than the target counts as beyond it already, and so does one",
+            f"without a verdict {(AFTER_WARNING[-1] + OVERDUE).total_seconds():.0f} s after its warning.",
+            "",
+            "Cases do not tell of these; they are measured in CloudWatch alone, see [metrics.md](metrics.md):",
+            "",
+            *_table(("Name", "Measures", "Target", "May be worse"), _objectives(BY_METRICS)),
+            "",
+            "[metrics.md](metrics.md) also has the alarms on the budgets.",
             "",
             "A percentile is the nearest rank: of n values the ceil(p/100 x n)-th smallest. Nothing is interpolated.",
             "An objective without a sample is unknown, never met.",
@@ -271,8 +280,8 @@ def _times(offsets: Iterable[Any]) -> str:
     return f"{', '.join(first)} and {last}"
 
 
-def _objectives() -> Iterator[tuple[str, str, str, str]]:
-    for target in TARGETS:
+def _objectives(targets: Iterable[Target]) -> Iterator[tuple[str, str, str, str]]:
+    for target in targets:
         sign = "at least" if target.at_least else "at most"
         worse = f"{target.percent} %" if target.percent else "none"
         unit = "case" if target.unit is Unit.CASES else target.unit
@@ -386,6 +395,11 @@ TALLY_KEYS: Final[Mapping[str, str]] = {
 }
 """The keys of the counts of a day, NodePool, instance type or zone in JSON."""
 
+RATE_KEYS: Final[Mapping[str, str]] = {
+    "per_week": "its interruptions divided by the weeks that were asked for; null when that was no time at all",
+}
+"""What a NodePool, instance type or zone has beside its counts in JSON."""
+
 JSON_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
     "interruptions list": {
         "since": "the earliest time that was asked for",
@@ -498,7 +512,11 @@ JSON_KEYS: Final[Mapping[str, Mapping[str, str]]] = {
 """The keys of the documents that commands print with `--output json`."""
 
 _PARTS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
-    "interruptions stats": {"An objective": OBJECTIVE_KEYS, "The counts": TALLY_KEYS}
+    "interruptions stats": {
+        "An objective": OBJECTIVE_KEYS,
+        "The counts": TALLY_KEYS,
+        "A NodePool, instance type or zone": RATE_KEYS,
+    }
 }
 
 

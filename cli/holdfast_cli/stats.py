@@ -39,6 +39,9 @@ _SHOWN: Final = 10
 """Rows of a breakdown on the terminal; the JSON has all."""
 
 _BAR: Final = 20
+_SHORT_BAR: Final = 12
+"""Beside a breakdown's figures, where names of zones have to fit into 80 columns too."""
+
 _LINE: Final = 56
 
 _RESULTS: Final = {Result.MET: "met", Result.NOT_MET: "NOT MET", Result.UNKNOWN: "unknown"}
@@ -145,9 +148,9 @@ def statistics_document(item: ClusterStatistics) -> dict[str, Any]:
             }
             for count in statistics.verdicts
         ],
-        "nodepools": [{"name": name, **_tally_document(tally)} for name, tally in statistics.nodepools],
-        "instance_types": [{"name": name, **_tally_document(tally)} for name, tally in statistics.instance_types],
-        "zones": [{"name": name, **_tally_document(tally)} for name, tally in statistics.zones],
+        "nodepools": _breakdown_document(statistics, statistics.nodepools),
+        "instance_types": _breakdown_document(statistics, statistics.instance_types),
+        "zones": _breakdown_document(statistics, statistics.zones),
         "days": [{"day": day.isoformat(), **_tally_document(tally)} for day, tally in statistics.days],
     }
 
@@ -169,6 +172,10 @@ def _objective_document(objective: Objective) -> dict[str, Any]:
         "allowed": objective.allowed,
         "budget_left": objective.budget_left,
     }
+
+
+def _breakdown_document(statistics: Statistics, rows: Sequence[tuple[str | None, Tally]]) -> list[dict[str, Any]]:
+    return [{"name": name, **_tally_document(tally), "per_week": statistics.per_week(tally)} for name, tally in rows]
 
 
 def _tally_document(tally: Tally) -> dict[str, Any]:
@@ -201,7 +208,7 @@ def print_statistics(item: ClusterStatistics, out: Console) -> None:
         ("Instance type", statistics.instance_types),
         ("Zone", statistics.zones),
     ):
-        _print_breakdown(title, rows, out)
+        _print_breakdown(title, rows, statistics, out)
     _print_days(statistics.days, out)
     out.print()
 
@@ -278,12 +285,14 @@ def _print_verdicts(statistics: Statistics, out: Console) -> None:
     out.print(table)
 
 
-def _print_breakdown(title: str, rows: Sequence[tuple[str | None, Tally]], out: Console) -> None:
+def _print_breakdown(
+    title: str, rows: Sequence[tuple[str | None, Tally]], statistics: Statistics, out: Console
+) -> None:
     if not rows:
         return
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column(title, overflow="fold")
-    for heading in ("Interruptions", "In time", "Missed"):
+    for heading in ("Interruptions", "A week", "In time", "Missed"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     most = max(tally.interruptions for _, tally in rows)
@@ -291,21 +300,27 @@ def _print_breakdown(title: str, rows: Sequence[tuple[str | None, Tally]], out: 
         table.add_row(
             plain(name or "unknown"),
             plain(tally.interruptions),
+            plain(_rate_text(statistics.per_week(tally))),
             plain(_share_text(tally)),
             plain(tally.missed),
-            plain(_bar(tally.interruptions, most, out)),
+            plain(_bar(tally.interruptions, most, out, _SHORT_BAR)),
         )
     out.print(table)
     if len(rows) > _SHOWN:
         _line(out, f"{len(rows) - _SHOWN} more with fewer interruptions; --output json has all.", "dim")
 
 
+def _rate_text(per_week: float | None) -> str:
+    """Rounded up, so that a rate that is there is not shown as nothing."""
+    return "unknown" if per_week is None else f"{math.ceil(round(per_week * 10, 6)) / 10:g}"
+
+
 def _share_text(tally: Tally) -> str:
     return "unknown" if tally.handled_share is None else f"{math.floor(round(tally.handled_share * 100, 6))} %"
 
 
-def _bar(value: float, most: float, out: Console) -> str:
-    return bar(value, most, _BAR, ascii_only=out.options.ascii_only)
+def _bar(value: float, most: float, out: Console, width: int = _BAR) -> str:
+    return bar(value, most, width, ascii_only=out.options.ascii_only)
 
 
 def _print_days(days: Sequence[tuple[date, Tally]], out: Console) -> None:

@@ -7,6 +7,7 @@ from aws_lambda_powertools.utilities.batch.types import PartialItemFailureRespon
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from holdfast.interruption.ingest import Message, ingest
+from holdfast.interruption.measure import FACT_WITHIN, fact_lags
 from holdfast.runtime import batch, clock, observability, wiring
 from holdfast.runtime.metric_names import MetricName
 from holdfast.runtime.parallel import parallel
@@ -25,11 +26,10 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
         Message(record.message_id, batch.body(record), batch.sent_at(record), batch.receive_count(record))
         for record in batch.records(event)
     ]
-    now = clock.now()
     result = ingest(
         messages,
         home=needs.scope.home,
-        now=now,
+        now=clock.now(),
         ledger=needs.ledger,
         instances=needs.instances,
         looks=needs.looks,
@@ -53,7 +53,7 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
     metrics.record(MetricName.POISON_MESSAGES, result.poison)
     metrics.record(MetricName.IGNORED_MESSAGES, len(result.rejected) - result.poison)
     metrics.record(MetricName.INGEST_FAILURES, len(result.failed) + len(result.problems))
-    for message in messages:
-        if message.sent_at is not None:
-            metrics.record(MetricName.INGEST_LAG_SECONDS, (now - message.sent_at).total_seconds())
+    for lag in fact_lags(result.stored, stored_at=clock.now()):
+        metrics.record(MetricName.FACT_LAG_SECONDS, lag.total_seconds())
+        metrics.record(MetricName.FACTS_IN_TIME, float(lag <= FACT_WITHIN))
     return batch.settle(event, result.failed, context, logger)

@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from holdfast.errors import InvalidDocument
 from holdfast.interruption.audit import audit
-from holdfast.interruption.measure import measure
+from holdfast.interruption.measure import measure, occurrence
 from holdfast.ports import Look
 from holdfast.runtime import batch, case_metrics, clock, observability, wiring_kubernetes
 from holdfast.runtime.metric_names import MetricName
@@ -54,7 +54,7 @@ def lambda_handler(event: Mapping[str, Any], context: LambdaContext) -> PartialI
     metrics.record(MetricName.CASES_FINAL, len(result.decided))
     metrics.record(MetricName.JUDGE_FAILURES, len(result.failed) + len(result.problems))
     metrics.record(MetricName.BLIND_LOOKS, len(result.blind))
-    for measures in map(measure, result.decided):
-        case_metrics.write(measures)
+    case_metrics.write(map(measure, result.decided))
+    case_metrics.count(map(occurrence, result.begun))
     failed = {identity: result.failed[look.key] for identity, look in asked.items() if look.key in result.failed}
     return batch.settle(event, failed, context, logger)

@@ -50,6 +50,11 @@ class Runbook(StrEnum):
     ALERTS_UNDELIVERABLE = "alerts-undeliverable"
     CANARY = "canary"
     RULE_DRIFT = "rule-drift"
+    FACTS_LATE = "facts-late"
+    VERDICTS_LATE = "verdicts-late"
+    NOT_HANDLED_IN_TIME = "not-handled-in-time"
+    WARNINGS_MISSED = "warnings-missed"
+    MANY_INTERRUPTIONS = "many-interruptions"
 
 
 class Urgency(StrEnum):
@@ -76,7 +81,7 @@ class Alarms:
         runbook: Runbook,
         urgency: Urgency = Urgency.WARNING,
     ) -> None:
-        """Fires when one minute's value is above `limit`; no data is fine."""
+        """Fires when the value of the metric's last period is above `limit`; no data is fine."""
         alarm = aws_cloudwatch.Alarm(
             scope,
             construct_id,

@@ -8,6 +8,17 @@ from constructs import Construct
 from holdfast.runtime import names
 from holdfast.runtime.config import Cluster, HoldfastConfig
 from holdfast.runtime.metric_names import NAMESPACE, MetricName
+from holdfast.runtime.objectives import (
+    ALERT_P95,
+    FACT_P95,
+    FACT_P99,
+    FIRST_LOOK_P95,
+    HANDLED,
+    VERDICT_P95,
+    VERDICT_P99,
+    Target,
+    Verdict,
+)
 from stacks.constructs.alarms import (
     AUDIT_QUEUE_LAG,
     KARPENTER_QUEUE_PAGE,
@@ -37,8 +48,12 @@ class Dashboard(Construct):
         # CloudWatch knows a dashboard by its name in the account, whatever the region.
         name = names.dashboard_name(config.name, region)
         dashboard = aws_cloudwatch.Dashboard(self, "Dashboard", dashboard_name=name, default_interval=_WINDOW)
+        dashboard.add_widgets(_introduction(config.alerts.runbook_url))
         for cluster in clusters:
             dashboard.add_widgets(*_handling(cluster.name))
+            dashboard.add_widgets(*_objectives(cluster.name))
+            dashboard.add_widgets(*_rates(cluster.name))
+        dashboard.add_widgets(_facts_budget(), _facts(), _alerts())
         dashboard.add_widgets(self._waiting(clusters), self._put_aside(clusters))
         dashboard.add_widgets(_sweeper(), _outbox(), _ingest())
         CfnOutput(self, "DashboardName", value=name, description="The dashboard in the console of CloudWatch")
@@ -82,13 +97,29 @@ class Dashboard(Construct):
 _FROM_ZERO = aws_cloudwatch.YAxisProps(min=0)
 
 
-def _handling(cluster: str) -> list[aws_cloudwatch.IWidget]:
-    # A search shows the verdicts that there were, whichever they are; it has to name all dimensions of the metric.
-    (dimensions,) = MetricName.VERDICTS.dimensions
-    found = f"""{{{",".join((NAMESPACE, *dimensions))}}} MetricName="{MetricName.VERDICTS}" cluster="{cluster}\""""
-    verdicts = aws_cloudwatch.SearchExpression(
-        expression=f"SEARCH('{found}', 'Sum', {_DAY.to_seconds()})", label="${PROP('Dim.verdict')}", period=_DAY
+_INTRODUCTION = """\
+**Holdfast**: error budgets are those of the time shown, four weeks unless you choose another: 100 % is an unused budget, \
+less than 0 % an overspent one. An alarm's description names its section of {runbook}; `docs/metrics.md` explains \
+every metric. Exact figures and single cases: `holdfast interruptions stats`, `list` and `show`."""
+
+
+def _introduction(runbook_url: str | None) -> aws_cloudwatch.IWidget:
+    runbook = "`docs/runbook.md`" if runbook_url is None else f"[the runbook]({runbook_url})"
+    return aws_cloudwatch.TextWidget(markdown=_INTRODUCTION.format(runbook=runbook), width=2 * _HALF, height=2)
+
+
+def _search(metric: MetricName, dimensions: Sequence[str], cluster: str, label: str) -> aws_cloudwatch.IMetric:
+    """A search shows the values that there were, whichever they are; it has to name all dimensions of the metric."""
+    assert tuple(dimensions) in metric.dimensions
+    found = f"""{{{",".join((NAMESPACE, *dimensions))}}} MetricName="{metric}" cluster="{cluster}\""""
+    return aws_cloudwatch.SearchExpression(
+        expression=f"SEARCH('{found}', 'Sum', {_DAY.to_seconds()})", label=label, period=_DAY
     )
+
+
+def _handling(cluster: str) -> list[aws_cloudwatch.IWidget]:
+    (dimensions,) = MetricName.VERDICTS.dimensions
+    verdicts = _search(MetricName.VERDICTS, dimensions, cluster, "${PROP('Dim.verdict')}")
     share = own_metric(MetricName.HANDLED_IN_TIME, "Average", _WINDOW, cluster=cluster)
     of = own_metric(MetricName.HANDLED_IN_TIME, "SampleCount", _WINDOW, cluster=cluster)
     reaction = own_metric(MetricName.REACTION_SECONDS, "p95", _DAY, cluster=cluster)
@@ -124,6 +155,123 @@ def _handling(cluster: str) -> list[aws_cloudwatch.IWidget]:
             height=_HEIGHT,
         ),
     ]
+
+
+def _objectives(cluster: str) -> list[aws_cloudwatch.IWidget]:
+    counted = {Verdict.MISSED: "missed (budget: 1)", Verdict.INCONCLUSIVE: "not judged (budget: 1 % of all)"}
+    return [
+        aws_cloudwatch.SingleValueWidget(
+            title=f"{cluster}: error budgets left",
+            metrics=[
+                _budget_left("handled", MetricName.HANDLED_IN_TIME, HANDLED, "handled in time, %", cluster=cluster),
+                _budget_left(
+                    "verdict", MetricName.VERDICTS_IN_TIME, VERDICT_P99, "verdict in 600 s, %", cluster=cluster
+                ),
+                *(
+                    own_metric(MetricName.VERDICTS, "Sum", _WINDOW, cluster=cluster, verdict=verdict.value).with_(
+                        label=label
+                    )
+                    for verdict, label in counted.items()
+                ),
+            ],
+            set_period_to_time_range=True,
+            width=_HALF,
+            height=_HEIGHT,
+        ),
+        aws_cloudwatch.GraphWidget(
+            title=f"{cluster}: seconds from the warning to the audit",
+            left=[
+                own_metric(metric, statistic, _DAY, cluster=cluster).with_(label=f"{what}, {statistic}")
+                for metric, what in (
+                    (MetricName.FIRST_LOOK_SECONDS, "first look"),
+                    (MetricName.VERDICT_SECONDS, "verdict"),
+                )
+                for statistic in ("p95", "p99")
+            ],
+            left_annotations=[
+                _line(FIRST_LOOK_P95.value, "first look, p95"),
+                _line(VERDICT_P95.value, "verdict, p95"),
+                _line(VERDICT_P99.value, "verdict, p99"),
+            ],
+            left_y_axis=_FROM_ZERO,
+            width=_HALF,
+            height=_HEIGHT,
+        ),
+    ]
+
+
+def _rates(cluster: str) -> list[aws_cloudwatch.IWidget]:
+    told_by = {
+        ("service", "cluster", "nodepool", "kind"): (
+            "NodePool and kind",
+            "${PROP('Dim.nodepool')} ${PROP('Dim.kind')}",
+        ),
+        ("service", "cluster", "instance_type"): ("instance type", "${PROP('Dim.instance_type')}"),
+        ("service", "cluster", "zone"): ("zone", "${PROP('Dim.zone')}"),
+    }
+    return [
+        aws_cloudwatch.GraphWidget(
+            title=f"{cluster}: interruptions per day, by {what}",
+            left=[_search(MetricName.INTERRUPTIONS, dimensions, cluster, label)],
+            stacked=True,
+            left_y_axis=_FROM_ZERO,
+            width=_THIRD,
+            height=_HEIGHT,
+        )
+        for dimensions, (what, label) in told_by.items()
+    ]
+
+
+def _budget_left(key: str, metric: MetricName, target: Target, label: str, **dimensions: str) -> aws_cloudwatch.IMetric:
+    """Of a metric that is 1 for each good event and 0 for each bad one: 100 less the percent of the budget used.
+
+    `key` is what its parts are called in the widget, which has no two of a name.
+    """
+    good, events = f"{key}Good", f"{key}Events"
+    return aws_cloudwatch.MathExpression(
+        expression=f"100 - ({events} - {good}) / {events} * {100 * 100 / target.percent:g}",
+        using_metrics={
+            good: own_metric(metric, "Sum", _WINDOW, **dimensions),
+            events: own_metric(metric, "SampleCount", _WINDOW, **dimensions),
+        },
+        label=label,
+        period=_WINDOW,
+    )
+
+
+def _facts_budget() -> aws_cloudwatch.IWidget:
+    return aws_cloudwatch.SingleValueWidget(
+        title="Events in the ledger within 60 s: error budget left",
+        metrics=[_budget_left("fact", MetricName.FACTS_IN_TIME, FACT_P99, "percent")],
+        set_period_to_time_range=True,
+        width=_THIRD,
+        height=_HEIGHT,
+    )
+
+
+def _facts() -> aws_cloudwatch.IWidget:
+    return aws_cloudwatch.GraphWidget(
+        title="Seconds from the event to the ledger",
+        left=[
+            own_metric(MetricName.FACT_LAG_SECONDS, statistic, _FIVE_MINUTES).with_(label=statistic)
+            for statistic in ("p95", "p99")
+        ],
+        left_annotations=[_line(FACT_P95.value, "p95"), _line(FACT_P99.value, "p99")],
+        left_y_axis=_FROM_ZERO,
+        width=_THIRD,
+        height=_HEIGHT,
+    )
+
+
+def _alerts() -> aws_cloudwatch.IWidget:
+    return aws_cloudwatch.GraphWidget(
+        title="Seconds from deciding an alert to telling it",
+        left=[own_metric(MetricName.ALERT_LAG_SECONDS, "p95", _FIVE_MINUTES).with_(label="p95")],
+        left_annotations=[_line(ALERT_P95.value, "p95")],
+        left_y_axis=_FROM_ZERO,
+        width=_THIRD,
+        height=_HEIGHT,
+    )
 
 
 def _sweeper() -> aws_cloudwatch.IWidget:
@@ -166,9 +314,7 @@ def _ingest() -> aws_cloudwatch.IWidget:
             own_metric(MetricName.POISON_MESSAGES, "Sum", _FIVE_MINUTES).with_(label="unreadable"),
             own_metric(MetricName.BLIND_LOOKS, "Sum", _FIVE_MINUTES).with_(label="looks without an answer"),
         ],
-        right=[own_metric(MetricName.INGEST_LAG_SECONDS, "p95", _FIVE_MINUTES).with_(label="lag, seconds, p95")],
         left_y_axis=_FROM_ZERO,
-        right_y_axis=_FROM_ZERO,
         width=_THIRD,
         height=_HEIGHT,
     )

@@ -69,7 +69,7 @@ WIDE: dict[str, Any] = {
             "karpenter": {"controllerRoleArn": controller("gov", "aws-us-gov")},
         },
     ],
-    "audit": {"includeTerminateCalls": True, "archiveRetentionDays": 7, "maxConcurrency": 20},
+    "audit": {"includeTerminateCalls": True, "archiveRetentionDays": 7, "maxConcurrency": 20, "interruptionRate": 12},
     "alerts": {
         "slack": {
             "webhookSecretName": "team/webhook",

@@ -96,15 +96,15 @@ def test_the_sum_is_that_of_the_shown_lines(templates: Templates):
 
 
 def test_alarms_are_counted_by_the_metrics_they_read(templates: Templates, counts: cost.Counts):
-    """29 alarms: 20 on one metric, 8 on rules (four on each cluster's five rules, four on the audit's seven), one on two."""
+    """37 alarms: 22 on one metric, 8 on rules (four on each cluster's five rules, four on the audit's seven), 7 on two."""
     alarms = [
         item["Properties"]
         for template in templates.values()
         for item in of_type(template, "AWS::CloudWatch::Alarm").values()
     ]
 
-    assert len(alarms) == 29
-    assert counts.alarm_metrics == 20 + 4 * 5 + 4 * 7 + 2
+    assert len(alarms) == 37
+    assert counts.alarm_metrics == 22 + 4 * 5 + 4 * 7 + 7 * 2
 
 
 def test_the_example_is_counted(counts: cost.Counts):
@@ -138,10 +138,18 @@ def test_without_slack_there_is_no_secret_to_pay_for(silent: Assembly):
 
 
 def test_metrics_of_cases_are_billed_by_the_hour(counts: cost.Counts):
-    """Seven for each case: one count by verdict, three measures by cluster and by NodePool."""
-    assert cost.metrics_per_case() == 1 + 3 * 2
-    assert cost.constant_metrics() == 23
-    assert by_item(counts)[Item.CUSTOM_METRICS].quantity == 23 + Decimal(200 * 7) / 730
+    """14 for each case: its verdict; three measures by cluster and by NodePool, three by cluster; one count by kind, by
+    NodePool and kind, by instance type and by zone."""
+    assert cost.metrics_per_case() == 1 + 3 * 2 + 3 + 4
+    assert cost.constant_metrics() == 24
+    assert by_item(counts)[Item.CUSTOM_METRICS].quantity == 24 + Decimal(200 * 14) / 730
+
+
+def test_a_further_cluster_has_the_alarms_of_its_queue_and_of_its_objectives(templates: Templates):
+    """26 metrics of its queue and rules; 4 budgets alarms on two metrics each, its missed warnings and its rate on one."""
+    note = "A further cluster in the account and region adds 36 alarm metrics ($3.60) and its own events."
+
+    assert note in cost_page.block(templates, example.config())
 
 
 def test_queues_are_billed_for_polls_and_messages(counts: cost.Counts):

@@ -1,6 +1,7 @@
 """`holdfast interruptions stats`, on a deployed ledger (moto's DynamoDB, CloudFormation and STS)."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +17,7 @@ from holdfast.interruption.case import Deletion
 from holdfast.interruption.record import CaseRecord
 from holdfast.interruption.slo import TARGETS, Objective, Target, Unit, summarize
 from holdfast.interruption.verdict import Judgement, Verdict
-from holdfast_cli.docs_pages import JSON_KEYS, OBJECTIVE_KEYS, TALLY_KEYS
+from holdfast_cli.docs_pages import JSON_KEYS, OBJECTIVE_KEYS, RATE_KEYS, TALLY_KEYS
 from holdfast_cli.errors import ExitCode
 from holdfast_cli.main import app
 from holdfast_cli.plots import bar, grouped, sparkline
@@ -144,6 +145,25 @@ def test_the_documented_keys_are_those_of_the_document() -> None:
     assert list(document) + list(document["clusters"][0]) == list(JSON_KEYS["interruptions stats"])
     assert list(document["clusters"][0]["objectives"][0]) == list(OBJECTIVE_KEYS)
     assert list(document["clusters"][0]["days"][0])[1:] == list(TALLY_KEYS)
+    for breakdown in ("nodepools", "instance_types", "zones"):
+        assert list(document["clusters"][0][breakdown][0]) == ["name", *TALLY_KEYS, *RATE_KEYS]
+
+
+def test_a_breakdown_has_its_interruptions_a_week_over_all_of_the_time() -> None:
+    """Three in four weeks are 0.75 a week, which is shown as 0.8."""
+    told = summarize([handled()] * 3, since=W - timedelta(days=28), until=W, now=at(86_400))
+    item = ClusterStatistics("a", ACCOUNT, REGION, told)
+    out = Console(width=80, record=True)
+    print_statistics(item, out)
+
+    assert [row["per_week"] for row in statistics_document(item)["zones"]] == [0.75]
+    assert re.search(r"ap-southeast-1a +3 +0\.8 +100 %", out.export_text())
+
+
+def test_no_time_at_all_has_no_rate() -> None:
+    told = summarize([handled()], since=W, until=W, now=at(86_400))
+
+    assert told.per_week(told.zones[0][1]) is None
 
 
 def one(name: str, record: CaseRecord, count: int = 1, others: int = 0) -> Objective:

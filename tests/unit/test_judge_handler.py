@@ -101,11 +101,15 @@ def test_a_decided_case_is_counted_by_one_of_two_deliveries(
     (handling,) = (record for record in written if "HandledInTime" in record)
     assert (handling["cluster"], handling["nodepool"]) == ("cluster-a", "orders-spot")
     assert (handling["ReactionSeconds"], handling["DrainSeconds"]) == ([5], [50])
+    (speed,) = (record for record in written if "VerdictSeconds" in record)
+    assert (speed["FirstLookSeconds"], speed["VerdictSeconds"], speed["VerdictsInTime"]) == ([60], [60], [1])
+    (interruption,) = (record for record in written if "Interruptions" in record)
+    assert (interruption["cluster"], interruption["kind"]) == ("cluster-a", "spot_interrupted")
     (run_metrics,) = (record for record in written if "Looks" in record)
     assert (run_metrics["service"], run_metrics["CasesFinal"]) == (JudgeSettings.service, [1])
 
     assert run(handler, plant, monkeypatch, body) == {"batchItemFailures": []}
-    assert [record for record in metrics(capsys) if "Verdicts" in record] == []
+    assert [record for record in metrics(capsys) if "Verdicts" in record or "Interruptions" in record] == []
 
 
 def test_a_body_that_is_no_look_is_acknowledged(

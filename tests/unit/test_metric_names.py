@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.interruption.measure import Measures
+from holdfast.interruption.measure import Measures, Occurrence
 from holdfast.interruption.verdict import Verdict
 from holdfast.runtime import case_metrics, observability
 from holdfast.runtime.metric_names import PER_FUNCTION, MetricName
@@ -71,10 +71,10 @@ def test_a_metric_has_a_pascal_case_name_a_unit_of_cloudwatch_and_a_meaning(metr
 
 
 def test_no_dimension_has_a_value_for_each_instance() -> None:
-    """CloudWatch bills each combination of values: functions, clusters, NodePools and verdicts are few."""
+    """CloudWatch bills each combination of values: functions, clusters, NodePools, types, zones and verdicts are few."""
     names = {name for metric in MetricName for dimensions in metric.dimensions for name in dimensions}
 
-    assert names == {"service", "cluster", "nodepool", "verdict"}
+    assert names == {"service", "cluster", "nodepool", "verdict", "kind", "instance_type", "zone"}
 
 
 def test_a_function_records_in_the_metrics_own_unit(capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,41 +92,80 @@ def test_a_function_records_in_the_metrics_own_unit(capsys: pytest.CaptureFixtur
     assert (record["service"], record["OutboxAgeSeconds"]) == ("interruption_sweeper", [12.5])
 
 
+def sets(record: dict) -> list[list[str]]:
+    """The dimension sets of a written record, each of which CloudWatch makes a metric of its own of."""
+    found: list[list[str]] = record["_aws"]["CloudWatchMetrics"][0]["Dimensions"]
+    return found
+
+
 def test_a_case_is_counted_by_verdict_and_measured_by_cluster_and_pool(capsys: pytest.CaptureFixture[str]) -> None:
     case_metrics.write(
-        Measures("cluster-a", "spot", Verdict.HANDLED_IN_TIME, True, timedelta(seconds=5), timedelta(seconds=50))
+        [Measures("cluster-a", "spot", Verdict.HANDLED_IN_TIME, True, timedelta(seconds=5), timedelta(seconds=50))]
     )
 
     count, handling = written(capsys)
-    assert count["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["service", "cluster", "verdict"]]
+    assert sets(count) == [["service", "cluster", "verdict"]]
     assert (count["service"], count["cluster"], count["verdict"], count["Verdicts"]) == (
         "interruption_judge",
         "cluster-a",
         "HANDLED_IN_TIME",
         [1],
     )
-    assert handling["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [
-        ["service", "cluster"],
-        ["service", "cluster", "nodepool"],
-    ]
+    assert sets(handling) == [["service", "cluster"], ["service", "cluster", "nodepool"]]
     assert (handling["cluster"], handling["nodepool"]) == ("cluster-a", "spot")
     assert (handling["HandledInTime"], handling["ReactionSeconds"], handling["DrainSeconds"]) == ([1], [5], [50])
 
 
+@pytest.mark.parametrize(("seconds", "in_time"), [(600, 1), (600.1, 0)])
+def test_how_fast_the_audit_was_is_written_by_cluster(
+    capsys: pytest.CaptureFixture[str], seconds: float, in_time: float
+) -> None:
+    decided = timedelta(seconds=seconds)
+    case_metrics.write([Measures("c", "p", Verdict.SUPERSEDED, first_look=timedelta(seconds=2), decided=decided)])
+
+    _, own = written(capsys)
+    assert sets(own) == [["service", "cluster"]]
+    assert (own["FirstLookSeconds"], own["VerdictSeconds"]) == ([2], [seconds])
+    assert own["VerdictsInTime"] == [in_time]
+
+
+def test_an_interruption_is_counted_by_kind_pool_type_and_zone_and_never_by_instance(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    case_metrics.count([Occurrence("cluster-a", "spot", "spot_interrupted", "c6i.2xlarge", "ap-southeast-1a")])
+
+    (record,) = written(capsys)
+    assert sets(record) == [
+        ["service", "cluster", "kind"],
+        ["service", "cluster", "nodepool", "kind"],
+        ["service", "cluster", "instance_type"],
+        ["service", "cluster", "zone"],
+    ]
+    assert record["Interruptions"] == [1]
+    assert {record[name] for name in ("cluster", "nodepool", "kind", "instance_type", "zone")} == {
+        "cluster-a",
+        "spot",
+        "spot_interrupted",
+        "c6i.2xlarge",
+        "ap-southeast-1a",
+    }
+
+
 def test_what_is_unknown_of_a_case_is_not_written_as_zero(capsys: pytest.CaptureFixture[str]) -> None:
-    case_metrics.write(Measures("cluster-a", None, Verdict.MISSED, False, None, None))
-    case_metrics.write(Measures("unknown", None, Verdict.INCONCLUSIVE, None, None, None))
-    case_metrics.write(None)
+    case_metrics.write([Measures("cluster-a", None, Verdict.MISSED, False), None])
+    case_metrics.write([Measures("unknown", None, Verdict.INCONCLUSIVE)])
 
     missed, handling, unsure = written(capsys)
     assert (missed["verdict"], unsure["verdict"]) == ("MISSED", "INCONCLUSIVE")
     assert [item["Name"] for item in handling["_aws"]["CloudWatchMetrics"][0]["Metrics"]] == ["HandledInTime"]
-    assert handling["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["service", "cluster"]]
+    assert sets(handling) == [["service", "cluster"]]
     assert handling["HandledInTime"] == [0]
 
 
 def test_the_written_dimensions_are_those_of_the_registry(capsys: pytest.CaptureFixture[str]) -> None:
-    case_metrics.write(Measures("c", "p", Verdict.HANDLED_LATE, False, timedelta(seconds=1), timedelta(seconds=130)))
+    second = timedelta(seconds=1)
+    case_metrics.write([Measures("c", "p", Verdict.HANDLED_LATE, False, second, 130 * second, second, 140 * second)])
+    case_metrics.count([Occurrence("c", "p", "k", "t", "z")])
 
     for record in written(capsys):
         (directive,) = record["_aws"]["CloudWatchMetrics"]

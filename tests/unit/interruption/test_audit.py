@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.errors import Conflict, Denied, HoldfastError, Throttled, Unavailable
-from holdfast.interruption.observation import Answer
+from holdfast.interruption.observation import Answer, InstanceView
 from holdfast.ports import History, InstanceKey, Look
 from tests.builders import ACCOUNT, KEY, OUR, REGION, SPOT, USER, at, ec2, message, nodeclaim, state_body, warning_body
 from tests.unit.interruption.plant import Plant
@@ -35,6 +35,56 @@ def test_a_look_is_stored_judged_and_followed_by_the_next(plant: Plant):
     assert plant.looks.sent[-1] == Look(KEY, at(20), "cluster-a")
     assert plant.ledger.watches[KEY].due_at == at(20)
     assert plant.ledger.watches[KEY].cluster == "cluster-a"
+
+
+def test_an_interruption_begins_with_the_run_that_learns_of_it_and_with_no_other(plant: Plant):
+    first = plant.audit(LOOK)
+    again = plant.audit(LOOK)
+    plant.clock.now = at(20)
+    second = plant.audit(replace(LOOK, due_at=at(20)))
+
+    assert [record.case.instance_id for record in first.begun] == [OUR]
+    assert (again.begun, second.looked, second.begun) == ((), 1, ())
+
+
+def test_a_look_after_the_verdict_leaves_the_time_of_the_decision_as_it_is():
+    """Such as those for a ghost: the NodeClaim of a drained node is there until 20 minutes after the warning."""
+    plant = Plant()
+    handled(standing=True, removed=1200).play(plant)
+    plant.run(LONG)
+    (decided,) = plant.ledger.records[KEY].values()
+
+    assert decided.judgement.final
+    assert decided.judged_at < at(136)
+
+
+def test_an_interruption_of_an_unknown_cluster_begins_when_the_cluster_is_known(plant: Plant):
+    plant.instances.views[OUR] = InstanceView(Answer.ERROR, "down")
+    plant.clusters.claims["cluster-a"] = []
+    first = plant.audit(LOOK)
+    plant.instances.views[OUR] = ec2()
+    plant.clock.now = at(20)
+    second = plant.audit(replace(LOOK, due_at=at(20)))
+
+    assert (first.begun, [record.case.cluster for record in second.begun]) == ((), ["cluster-a"])
+
+
+@pytest.mark.report("github-aws-runners/terraform-aws-github-runner#5055")
+def test_github_runner_5055_thirty_losses_are_counted_as_thirty_before_one_is_decided():
+    """The rate alarm rises with them; what is delivered twice, and the state changes, add nothing."""
+    plant = Plant(start=1)
+    ids = [f"i-0{number:016x}" for number in range(30)]
+    plant.clusters.claims["cluster-a"] = [nodeclaim(name=f"spot-{name}", instance_id=name) for name in ids]
+    plant.instances.views = {name: ec2() for name in ids}
+    plant.ingest(*(message(warning_body(name), id=f"m-{name}") for name in ids))
+    plant.ingest(*(message(warning_body(name), id=f"n-{name}") for name in ids))
+    plant.ingest(*(message(state_body("shutting-down", name, 1), id=f"s-{name}") for name in ids))
+    keys = [InstanceKey(ACCOUNT, REGION, name) for name in ids]
+    result = plant.audit(*(Look(key, at(0)) for key in keys))
+    again = plant.audit(*(Look(key, at(1)) for key in keys))
+
+    assert (len(result.begun), len(again.begun)) == (30, 0)
+    assert result.decided == ()
 
 
 def test_one_instance_asked_for_often_is_looked_at_once(plant: Plant):

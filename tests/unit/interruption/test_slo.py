@@ -256,13 +256,18 @@ def test_an_open_case_is_in_no_count_of_verdicts_until_it_is_decided() -> None:
     assert objective("inconclusive", [record(Verdict.INCONCLUSIVE, final=False)]).result is Result.UNKNOWN
 
 
-def test_a_verdict_that_does_not_come_is_late_as_soon_as_its_time_is_over() -> None:
-    """A judge that stopped leaves open cases; that must not look like no cases."""
+def test_a_case_that_waits_is_late_as_soon_as_its_time_is_over() -> None:
+    """A judge that stopped leaves open cases; that must not look like no cases. The last look is due at +600 s."""
     waiting = [record(Verdict.INCONCLUSIVE, final=False, first_look=None)]
-    assert objective("verdict_p95", waiting, now=at(180)).result is Result.UNKNOWN
-    assert objective("verdict_p95", waiting, now=at(181)).result is Result.NOT_MET
+    assert objective("verdict_p95", waiting, now=at(660)).result is Result.UNKNOWN
+    assert objective("verdict_p95", waiting, now=at(661)).result is Result.NOT_MET
     assert objective("first_look_p95", waiting, now=at(10)).result is Result.UNKNOWN
     assert objective("first_look_p95", waiting, now=at(11)).result is Result.NOT_MET
+
+
+@pytest.mark.parametrize("verdict", [Verdict.NOT_RECLAIMED, Verdict.GHOST, Verdict.INCONCLUSIVE])
+def test_a_verdict_that_has_to_wait_for_the_last_look_is_no_measure_of_speed(verdict: Verdict) -> None:
+    assert objective("verdict_p99", [record(verdict, judged=603)]).result is Result.UNKNOWN
 
 
 def test_a_look_before_the_warning_is_no_measure_of_the_first_look() -> None:

@@ -6,7 +6,7 @@ and its alert are one transaction guarded by the watch's version, and what was n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.interruption.announce import alert_of, ghost_alerts, told_mark, workloads_alerts
 from holdfast.interruption.case import Case, Drained, Scope, fold
 from holdfast.interruption.look import Request, look_at
+from holdfast.interruption.measure import is_counted
 from holdfast.interruption.observation import SILENT, Answer, Observation
 from holdfast.interruption.record import CaseRecord, record_of
 from holdfast.interruption.restoration import ASK_WHY_AFTER, GIVEN_UP_AFTER, RESTORED_WITHIN, Restored
@@ -41,14 +42,16 @@ class AuditResult:
     """What became of a batch of looks.
 
     `failed` maps instances to the reason why their message has to come back; `judged` are the case rows that changed;
-    `decided` those of them that became final with this run: no other run has them too, and a corrected verdict is not
-    decided again. `told` are the alerts put into the outbox; `blind` what EC2 or a cluster would not answer; `problems`
-    failures that need no redelivery, since the sweeper heals them.
+    `decided` those of them that became final with this run, `begun` those that were known with this run to be
+    interruptions of ours: no other run has them too, and a corrected verdict is not decided again. `told` are the alerts
+    put into the outbox; `blind` what EC2 or a cluster would not answer; `problems` failures that need no redelivery, since
+    the sweeper heals them.
     """
 
     failed: Mapping[InstanceKey, str]
     judged: tuple[CaseRecord, ...]
     decided: tuple[CaseRecord, ...]
+    begun: tuple[CaseRecord, ...]
     looked: int
     told: tuple[str, ...]
     blind: tuple[str, ...]
@@ -110,6 +113,7 @@ def audit(
             failed |= {look.key: f"forwarding the look to {look.cluster}'s network: {error}" for look in forwarded}
     judged: list[CaseRecord] = []
     decided: list[CaseRecord] = []
+    begun: list[CaseRecord] = []
     told: list[str] = []
     ahead: list[Look] = []
     for key, history in histories.items():
@@ -130,13 +134,23 @@ def audit(
             # Somebody else's message for the same look: whoever stored it also sent what follows.
             continue
         judged.extend(outcome.records)
-        decided.extend(_newly_final(outcome.records, history))
+        decided.extend(_newly(_is_final, outcome.records, history))
+        begun.extend(_newly(is_counted, outcome.records, history))
         told.extend(alert.id for alert in outcome.alerts)
         if outcome.watch.due_at is not None:
             ahead.append(Look(key, outcome.watch.due_at, outcome.watch.cluster))
     _send(ahead, told, now, looks, wakeups, problems)
     blind = tuple(reason for key, look in seen.items() for reason in _silence(key, look))
-    return AuditResult(failed, tuple(judged), tuple(decided), len(seen), tuple(told), blind, tuple(problems))
+    return AuditResult(
+        failed=failed,
+        judged=tuple(judged),
+        decided=tuple(decided),
+        begun=tuple(begun),
+        looked=len(seen),
+        told=tuple(told),
+        blind=blind,
+        problems=tuple(problems),
+    )
 
 
 def _send(
@@ -275,9 +289,14 @@ def _next_look(case: Case, now: datetime) -> datetime | None:
     return min((moment for moment in (for_case, next_ghost_look(case)) if moment is not None), default=None)
 
 
-def _newly_final(records: Sequence[CaseRecord], history: History) -> list[CaseRecord]:
-    closed = {record.case.cycle for record in history.records if record.judgement.final}
-    return [record for record in records if record.judgement.final and record.case.cycle not in closed]
+def _is_final(record: CaseRecord) -> bool:
+    return record.judgement.final
+
+
+def _newly(holds: Callable[[CaseRecord], bool], records: Sequence[CaseRecord], history: History) -> list[CaseRecord]:
+    """The records of which it holds now and did not before."""
+    before = {record.case.cycle for record in history.records if holds(record)}
+    return [record for record in records if holds(record) and record.case.cycle not in before]
 
 
 def _record(case: Case, now: datetime, *, live: bool, degraded: str | None) -> CaseRecord:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from holdfast.interruption.case import Case
 from holdfast.interruption.restoration import Restored, given_up
-from holdfast.interruption.verdict import Judgement, judge
+from holdfast.interruption.verdict import Judgement, Verdict, judge
+
+NO_INTERRUPTION: Final = frozenset({Verdict.FOREIGN, Verdict.NOT_APPLICABLE})
+"""Verdicts on what was none of ours, or no interruption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,17 @@ class CaseRecord:
         return (
             case.warned_at or case.ended_at or case.evicted_at or case.closed_at or case.rebalance_at or case.first_look
         )
+
+    @property
+    def is_interruption(self) -> bool:
+        """Whether it tells of an interruption of an instance of ours: announced, or made by EC2 without a warning.
+
+        That an instance ended is none: counting state changes inflated the Spot interruptions of others more than a
+        hundredfold (terraform-aws-github-runner#5244).
+        """
+        if self.judgement.verdict in NO_INTERRUPTION:
+            return False
+        return self.case.warned_at is not None or self.judgement.verdict is Verdict.UNWARNED
 
     def same_as(self, other: CaseRecord | None) -> bool:
         """Whether the other record says the same, whenever it was judged."""

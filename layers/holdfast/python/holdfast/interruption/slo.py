@@ -22,15 +22,21 @@ from typing import Final
 
 from holdfast.interruption.case import TOLERANCE, Case, Deletion, Drained, End
 from holdfast.interruption.event import Kind
-from holdfast.interruption.record import CaseRecord
+from holdfast.interruption.record import NO_INTERRUPTION, CaseRecord
 from holdfast.interruption.restoration import Restored
+from holdfast.interruption.schedule import AFTER_WARNING
 from holdfast.interruption.verdict import COUNTED, Cause, Verdict
 
 WINDOW: Final = timedelta(days=28)
 """The time that objectives are meant for: four weeks, so that every window has the same weekdays."""
 
-NO_INTERRUPTION: Final = frozenset({Verdict.FOREIGN, Verdict.NOT_APPLICABLE})
-"""Verdicts on what was none of ours, or no interruption."""
+WAIT_BY_RULE: Final = frozenset({Verdict.NOT_RECLAIMED, Verdict.GHOST, Verdict.INCONCLUSIVE})
+"""Verdicts that only the last planned look can give. How long they take is a rule and no measure of the audit's speed;
+INCONCLUSIVE has an objective of its own."""
+
+OVERDUE: Final = timedelta(seconds=60)
+"""How late the last planned look may be before its case counts as late, whatever its verdict will be: the sweeper asks
+again for a look that is later."""
 
 NEVER: Final = math.inf
 """The seconds after which something happened that was seen not to have happened."""
@@ -101,6 +107,9 @@ FIRST_LOOK_P95: Final = Target("first_look_p95", Owner.AUDIT, "first look after 
 FIRST_LOOK_P99: Final = Target("first_look_p99", Owner.AUDIT, "first look after the warning, p99", Unit.SECONDS, 30, 1)
 VERDICT_P95: Final = Target("verdict_p95", Owner.AUDIT, "verdict after the warning, p95", Unit.SECONDS, 180, 5)
 VERDICT_P99: Final = Target("verdict_p99", Owner.AUDIT, "verdict after the warning, p99", Unit.SECONDS, 600, 1)
+FACT_P95: Final = Target("fact_p95", Owner.AUDIT, "event in the ledger, p95", Unit.SECONDS, 10, 5)
+FACT_P99: Final = Target("fact_p99", Owner.AUDIT, "event in the ledger, p99", Unit.SECONDS, 60, 1)
+ALERT_P95: Final = Target("alert_p95", Owner.AUDIT, "alert told after its decision, p95", Unit.SECONDS, 60, 5)
 
 TARGETS: Final = (
     DELETION_P95,
@@ -115,6 +124,10 @@ TARGETS: Final = (
     VERDICT_P95,
     VERDICT_P99,
 )
+"""The objectives that are measured on cases."""
+
+BY_METRICS: Final = (FACT_P95, FACT_P99, ALERT_P95)
+"""The objectives that cases do not tell of: they are measured in CloudWatch alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +207,11 @@ class Statistics:
         """How many of the cases were interruptions of our own instances."""
         return sum(tally.interruptions for _, tally in self.days)
 
+    def per_week(self, tally: Tally) -> float | None:
+        """How many interruptions a week a tally makes, taken over all of the time; None when that is no time at all."""
+        length = self.until - self.since
+        return tally.interruptions * (timedelta(weeks=1) / length) if length else None
+
     @property
     def missed_objectives(self) -> tuple[Objective, ...]:
         """The objectives that were not met."""
@@ -224,7 +242,7 @@ def summarize(records: Iterable[CaseRecord], *, since: datetime, until: datetime
         else:
             still_open += 1
         samples.add(record, now)
-        if _is_interruption(record):
+        if record.is_interruption:
             days[happened_at.astimezone(UTC).date()].add(record)
             nodepools.setdefault(case.nodepool, _Counting()).add(record)
             instance_types.setdefault(case.instance_type, _Counting()).add(record)
@@ -274,13 +292,7 @@ def _by_interruptions(counted: Mapping[str | None, _Counting]) -> tuple[tuple[st
     return tuple(sorted(tallies, key=lambda item: (-item[1].interruptions, item[0] is None, item[0] or "")))
 
 
-def _is_interruption(record: CaseRecord) -> bool:
-    if record.judgement.verdict in NO_INTERRUPTION:
-        return False
-    return record.case.warned_at is not None or record.judgement.verdict is Verdict.UNWARNED
-
-
-def _is_spot_termination(case: Case) -> bool:
+def is_spot_termination(case: Case) -> bool:
     """Whether the two minutes of a Spot termination apply, which the targets in seconds are made for."""
     return case.kind is Kind.SPOT_WARNING and case.action == "terminate" and case.warned_at is not None
 
@@ -320,7 +332,7 @@ class _Samples:
                 self.warned[verdict] += 1
             if not case.replay:
                 self.live[verdict] += 1
-        if not _is_spot_termination(case) or case.warned_at is None:
+        if not is_spot_termination(case) or case.warned_at is None:
             return
         self._add_restoration(case, case.warned_at)
         if judgement.final:
@@ -348,16 +360,14 @@ class _Samples:
 
     def _add_own_times(self, record: CaseRecord, warned_at: datetime, now: datetime) -> None:
         """What the audit itself did and when. A case that is late already counts although nothing has happened yet."""
-        age = (now - warned_at).total_seconds()
-        first_look = record.case.first_look
-        if first_look is not None:
-            # A look before the warning was made for another reason and says nothing about how fast we are.
-            self.first_look.add(_seconds(warned_at, first_look) if first_look >= warned_at - TOLERANCE else None)
-        elif age > FIRST_LOOK_P95.value:
+        waited = now - warned_at
+        if record.case.first_look is not None:
+            self.first_look.add(first_look_seconds(record))
+        elif waited.total_seconds() > FIRST_LOOK_P95.value:
             self.first_look.add(NEVER)
-        if record.judgement.final:
-            self.verdict.add(_seconds(warned_at, record.judged_at))
-        elif age > VERDICT_P95.value:
+        if (seconds := verdict_seconds(record)) is not None:
+            self.verdict.add(seconds)
+        elif not record.judgement.final and waited > AFTER_WARNING[-1] + OVERDUE:
             self.verdict.add(NEVER)
 
     def objectives(self, length: timedelta) -> Iterator[Objective]:
@@ -374,6 +384,25 @@ class _Samples:
         yield _timing(FIRST_LOOK_P99, self.first_look)
         yield _timing(VERDICT_P95, self.verdict)
         yield _timing(VERDICT_P99, self.verdict)
+
+
+def first_look_seconds(record: CaseRecord) -> float | None:
+    """From the warning of a Spot termination to the first look; None where there was neither, or no look for it."""
+    warned_at, looked_at = record.case.warned_at, record.case.first_look
+    if warned_at is None or looked_at is None or looked_at < warned_at - TOLERANCE:
+        # A look before the warning was made for another reason and says nothing about how fast we are.
+        return None
+    return _seconds(warned_at, looked_at)
+
+
+def verdict_seconds(record: CaseRecord) -> float | None:
+    """From the warning of a Spot termination to its final verdict; None while it is open, and for those that wait by
+    rule (WAIT_BY_RULE).
+    """
+    judgement, warned_at = record.judgement, record.case.warned_at
+    if warned_at is None or not judgement.final or judgement.verdict in WAIT_BY_RULE:
+        return None
+    return _seconds(warned_at, record.judged_at)
 
 
 def _seconds(begin: datetime, end: datetime) -> float:

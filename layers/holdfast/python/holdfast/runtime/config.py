@@ -124,6 +124,12 @@ class Audit(Section):
     poison_retention_days: StrictInt = Field(
         default=30, ge=1, le=3650, description="How long messages that could not be read are kept, in days."
     )
+    interruption_rate: StrictInt = Field(
+        default=30,
+        ge=1,
+        le=10_000,
+        description="How many Spot interruptions of one cluster within ten minutes raise an alarm.",
+    )
     include_terminate_calls: StrictBool = Field(
         default=False,
         description="Take TerminateInstances calls from CloudTrail as proof of who ended an instance. Needs a"

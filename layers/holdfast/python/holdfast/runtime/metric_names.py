@@ -1,7 +1,7 @@
 """Every metric the functions write, in one place: handlers write by these names, alarms, dashboard and docs read by them.
 
 A dimension costs money for each of its values and makes percentiles coarser, so there are only few values of each:
-functions, configured clusters, their NodePools and the verdicts. An instance is never one.
+functions, configured clusters, their NodePools, instance types and zones, and the verdicts. An instance is never one.
 """
 
 from enum import StrEnum
@@ -14,7 +14,14 @@ type Dimensions = tuple[tuple[str, ...], ...]
 
 PER_FUNCTION: Dimensions = (("service",),)
 PER_VERDICT: Dimensions = (("service", "cluster", "verdict"),)
+PER_CLUSTER: Dimensions = (("service", "cluster"),)
 PER_POOL: Dimensions = (("service", "cluster"), ("service", "cluster", "nodepool"))
+PER_KIND_TYPE_AND_ZONE: Dimensions = (
+    ("service", "cluster", "kind"),
+    ("service", "cluster", "nodepool", "kind"),
+    ("service", "cluster", "instance_type"),
+    ("service", "cluster", "zone"),
+)
 """Each by itself is a metric of its own to CloudWatch."""
 
 _COUNT, _SECONDS = "Count", "Seconds"
@@ -63,11 +70,17 @@ class MetricName(StrEnum):
         "interruption_ingest",
         "messages that come back, and sends that are left to the sweeper",
     )
-    INGEST_LAG_SECONDS = (
-        "IngestLagSeconds",
+    FACT_LAG_SECONDS = (
+        "FactLagSeconds",
         _SECONDS,
         "interruption_ingest",
-        "from SQS taking a message to ingest handling it, one value a message",
+        "from an event of EC2 to its fact in the ledger, one value a fact; no replays, no duplicates",
+    )
+    FACTS_IN_TIME = (
+        "FactsInTime",
+        _COUNT,
+        "interruption_ingest",
+        "1 for each of these facts that was there within 60 s, 0 for one that was not: the average is the share",
     )
 
     LOOKS = "Looks", _COUNT, "interruption_judge", "looks at EC2 and the cluster that were made"
@@ -112,6 +125,34 @@ class MetricName(StrEnum):
         "interruption_judge",
         "from a Spot termination's warning to the NodeClaim's condition Drained, where it was seen",
         PER_POOL,
+    )
+    FIRST_LOOK_SECONDS = (
+        "FirstLookSeconds",
+        _SECONDS,
+        "interruption_judge",
+        "from a Spot termination's warning to the first look at it",
+        PER_CLUSTER,
+    )
+    VERDICT_SECONDS = (
+        "VerdictSeconds",
+        _SECONDS,
+        "interruption_judge",
+        "from a Spot termination's warning to its final verdict, but for those that wait for the last look by rule",
+        PER_CLUSTER,
+    )
+    VERDICTS_IN_TIME = (
+        "VerdictsInTime",
+        _COUNT,
+        "interruption_judge",
+        "1 for each of these verdicts that came within 600 s, 0 for one that did not: the average is the share",
+        PER_CLUSTER,
+    )
+    INTERRUPTIONS = (
+        "Interruptions",
+        _COUNT,
+        "interruption_judge",
+        "interruptions of our own instances, each counted once, as soon as its cluster is known",
+        PER_KIND_TYPE_AND_ZONE,
     )
 
     SWEEPER_HEARTBEAT = "SweeperHeartbeat", _COUNT, "interruption_sweeper", "1 for each finished sweep"
