@@ -294,8 +294,7 @@ SECTIONS = (
             Report(
                 (f"{GHR}#5055", f"{GHR}#931"),
                 "A watcher whose look-up fails logs that and goes on; users learn of lost machines from broken jobs.",
-                "The fact is stored before anything is looked up; what failed is counted and looked at again.",
-                "an alarm on many interruptions at once",
+                "The fact is stored before anything is looked up; what failed is looked at again; many losses at once alarm.",
             ),
             Report(
                 (f"{GHR}/lambdas/functions/termination-watcher/src/termination-warning.ts",),
