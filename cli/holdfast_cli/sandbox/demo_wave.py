@@ -77,9 +77,10 @@ def play(sandbox: SandboxState, prepared: Wave, *, progress: up.Progress = print
 
 
 def show(outcome: WaveOutcome, console: Console) -> None:
-    """Prints the messages, then what was sent against what became of it."""
+    """Prints the digests, then what was sent against what became of it."""
     for message in outcome.found.messages:
-        console.print(slack_panel(message))
+        if tally.alerts_in(message) > 1:
+            console.print(slack_panel(message))
     found, prepared = outcome.found, outcome.wave
     table = Table(title="The wave, and what became of it", show_lines=True)
     for heading in ("", "Sent, or true", "Found, or told"):
@@ -134,7 +135,10 @@ def _narrated(sandbox: SandboxState, mark: tally.Mark, progress: up.Progress) ->
                 progress(f"Slack answers {answer.status} {answer.body}: Holdfast keeps silent, and its outbox fills")
             shown = slack.messages()
             for message in shown[messages:]:
-                progress(f"Slack shows a message about {tally.alerts_in(message.payload)} alerts")
+                count = tally.alerts_in(message.payload)
+                progress(
+                    f"Slack shows a {'digest of' if count > 1 else 'message about'} {count} alert{'s' * (count > 1)}"
+                )
             refusals, messages = len(refused), len(shown)
 
     with ThreadPoolExecutor(max_workers=1) as pool:
