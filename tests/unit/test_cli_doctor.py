@@ -19,14 +19,13 @@ from typer.testing import CliRunner
 
 from holdfast.adapters import table
 from holdfast.render.rbac import AUDIT_GROUP, audit_objects
-from holdfast.runtime import names
+from holdfast.runtime import event_patterns, names
 from holdfast.runtime.config import AuthenticationMode
 from holdfast_cli import doctor_checks as checks
 from holdfast_cli import doctor_look
 from holdfast_cli.doctor_checks import State
 from holdfast_cli.errors import ExitCode
 from holdfast_cli.main import app
-from stacks import event_patterns
 
 ACCOUNT, REGION = "123456789012", "ap-southeast-1"  # moto's account
 CLUSTER = "eksworkshop"
@@ -133,7 +132,7 @@ class Deployment:
             for kind, pattern in event_patterns.KARPENTER.items()
         } | {
             names.audit_rule_name("holdfast", kind): ("holdfast-audit", pattern)
-            for kind, pattern in event_patterns.audit(include_terminate_calls=False).items()
+            for kind, pattern in event_patterns.audit("holdfast", include_terminate_calls=False).items()
         }
         self._queues()
         self._rules()
@@ -279,7 +278,7 @@ def test_a_healthy_deployment_is_all_ok_and_the_table_fits_80_columns() -> None:
     assert max(map(len, result.stdout.splitlines())) <= 80
     # 1 credentials, 2 stacks, ledger, outbox, 7 rules, 2 of the audit's queue, 5 queues put aside, 3 x 3 and 2 of the
     # functions, the heartbeat, the secret; of the cluster: stack, 5 rules, 5 of its queue, 2 queues put aside, 2 of EKS.
-    assert "47 ok." in result.stdout
+    assert "48 ok." in result.stdout
     assert "give --kube-context" in " ".join(result.stdout.split())
 
 
