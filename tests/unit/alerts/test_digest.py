@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.alerts.alert import Alert, Severity
+from holdfast.alerts.alert import NO_ACTION, Alert, Severity
 from holdfast.alerts.digest import NAMED, ROWS, by_cluster, digest_payload, plain_digest, rows_of
 from holdfast.alerts.forms import SlackForm, messages
 from holdfast.alerts.links import Links
@@ -83,6 +83,14 @@ def test_what_to_do_stands_in_the_digest_once():
 
     assert sections(payload)[-1] == "*What to do* Look at the queue."
     assert plain_digest([missed(1, action="Look.")])["text"].endswith("Look.")
+
+
+def test_that_nothing_is_to_be_done_is_said_only_where_it_is_true_of_all():
+    urgent = missed(1, action="Read the queue.")
+    calm = missed(2, "batch", severity=Severity.INFO, action=NO_ACTION)
+
+    assert "*What to do* Read the queue." in sections(digest_payload([urgent, calm]))
+    assert "*What to do* Nothing." in sections(digest_payload([calm]))
 
 
 @pytest.mark.report("slackapi/bolt-js#2509")

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+NO_ACTION = "Nothing."
+"""What to do about what is only good to know."""
+
 
 class Severity(StrEnum):
     """How soon a person should look: now, today, or whenever they like. The most urgent comes first."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.alerts.alert import Alert, Severity
+from holdfast.alerts.alert import NO_ACTION, Alert, Severity
 from holdfast.alerts.links import Links
 from holdfast.alerts.message import HEADER, MARKS, NO_LINKS, SECTION, cut, escape, link, mrkdwn, section
 from holdfast.times import format_time
@@ -90,7 +90,8 @@ def counts(rows: Sequence[Row]) -> str:
 
 def advice(rows: Sequence[Row]) -> str:
     """What to do about the most urgent kinds; the runbook has the rest."""
-    return " ".join(dict.fromkeys(row.alerts[0].action for row in rows[:NAMED]))
+    actions = dict.fromkeys(row.alerts[0].action for row in rows[:NAMED])
+    return " ".join(action for action in actions if action != NO_ACTION) or NO_ACTION
 
 
 def period(alerts: Sequence[Alert]) -> str:

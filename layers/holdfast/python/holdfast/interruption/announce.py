@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from holdfast.alerts.alert import Alert, Severity
+from holdfast.alerts.alert import NO_ACTION, Alert, Severity
 from holdfast.interruption.case import GHOST_AFTER, Case
 from holdfast.interruption.record import CaseRecord
 from holdfast.interruption.restoration import Restored, Shortage
@@ -28,7 +28,7 @@ _TEXTS: Mapping[Verdict, _Text] = {
         Severity.INFO,
         "handled in time",
         "The pods were off the node before EC2 took it: the interruption cost nothing but the move.",
-        "Nothing.",
+        NO_ACTION,
     ),
     Verdict.HANDLED_FORCED: _Text(
         Severity.WARNING,
@@ -70,7 +70,7 @@ _TEXTS: Mapping[Verdict, _Text] = {
         Severity.INFO,
         "overtaken by something else",
         "The node was being removed for another reason, so this interruption says nothing about Karpenter's handling.",
-        "Nothing.",
+        NO_ACTION,
     ),
     Verdict.GHOST: _Text(
         Severity.WARNING,
@@ -217,7 +217,7 @@ def _ghost_alert(record: CaseRecord, *, here: bool) -> Alert:
         meaning=text.meaning
         if here
         else "Karpenter no longer counts the machine: capacity and limits are right again.",
-        action=text.action if here else "Nothing.",
+        action=text.action if here else NO_ACTION,
         at=case.terminated_at or record.judged_at,
         cluster=case.cluster,
         fields=tuple(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from holdfast.alerts.alert import Alert, Severity
+from holdfast.alerts.alert import NO_ACTION, Alert, Severity
 from holdfast.errors import Conflict, HoldfastError
 from holdfast.interruption import canary
 from holdfast.interruption.drift import Drift, ExpectedRule, compare, drift_alert
@@ -162,7 +162,7 @@ def _mode_alerts(current: Mode, home: Home, now: datetime) -> list[Alert]:
                 "The audit is back in normal mode",
                 f"Degraded mode ended after {minutes:.0f} minutes, the last {CALM.seconds // 60} of them calm.",
                 "Looks read the pods of all interrupted nodes again.",
-                "Nothing.",
+                NO_ACTION,
             )
         )
     return alerts
