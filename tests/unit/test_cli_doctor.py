@@ -276,7 +276,7 @@ def test_a_healthy_deployment_is_all_ok_and_the_table_fits_80_columns() -> None:
     result = run()
     assert result.exit_code == ExitCode.OK
     assert max(map(len, result.stdout.splitlines())) <= 80
-    # 1 credentials, 2 stacks, ledger, outbox, 7 rules, 2 of the audit's queue, 5 queues put aside, 3 x 3 and 2 of the
+    # 1 credentials, 2 stacks, ledger, outbox, 8 rules, 2 of the audit's queue, 5 queues put aside, 3 x 3 and 2 of the
     # functions, the heartbeat, the secret; of the cluster: stack, 5 rules, 5 of its queue, 2 queues put aside, 2 of EKS.
     assert "48 ok." in result.stdout
     assert "give --kube-context" in " ".join(result.stdout.split())
