@@ -2,6 +2,7 @@
 
 import io
 import json
+import signal
 import time
 import uuid
 import zipfile
@@ -27,13 +28,21 @@ PATIENCE = 300.0
 """Longer than a message that failed stays invisible (120 s) and comes back, on a busy machine."""
 
 
-def wait_for[T](look: Callable[[], T], what: str, seconds: float = 30.0, every: float = 0.05) -> T:
+def wait_for[T](look: Callable[[], T], what: str | Callable[[], str], seconds: float = 30.0, every: float = 0.05) -> T:
     """The first answer of `look`, which is asked `every` so many seconds, that is true; none in time fails the test."""
     deadline = time.monotonic() + seconds
     while not (answer := look()):
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
+        if time.monotonic() >= deadline:
+            pytest.fail(f"{what if isinstance(what, str) else what()}: not within {seconds:g} s")
         time.sleep(every)
     return answer
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """A shell that starts the tests in the background has them ignore SIGINT, and what they start inherits that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def zipped(files: Mapping[str, str]) -> bytes:

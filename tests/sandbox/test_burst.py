@@ -82,11 +82,11 @@ def test_nothing_of_a_burst_is_lost_or_doubled_though_slack_is_down_all_the_whil
         EVERY,
     )
     told = time.monotonic()
-    wait_for(
-        lambda: not tally.wrong(tally.look(whole, ledger, table, burst, mark), burst),
-        "all is as it should be",
-        PATIENCE,
-    )
+
+    def reviewed() -> tuple[str, ...]:
+        return tally.wrong(tally.look(whole, ledger, table, burst, mark), burst)
+
+    wait_for(lambda: not reviewed(), lambda: f"not as it should be: {reviewed()}", PATIENCE)
     found = tally.look(whole, ledger, table, burst, mark)
     Player(whole).karpenter_reads_its_queue()
 

@@ -48,7 +48,6 @@ def test_nothing_is_wrong_with_a_wave_that_is_as_it_should_be() -> None:
     [
         (replace(GOOD, facts=7), "the ledger has 7 facts of 8 different events"),
         (replace(GOOD, facts=9), "the ledger has 9 facts of 8 different events"),
-        (replace(GOOD, duplicates=2), "2 duplicates were counted, 3 were sent"),
         (
             replace(GOOD, unsettled={"i-1": "0 cases, 0 of them final"}),
             "1 instances have not one final case, first i-1: 0 cases, 0 of them final",
