@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import importlib.util
 import logging
 import os
 import random
@@ -24,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -33,12 +32,11 @@ from holdfast.interruption.event import Fact
 from holdfast.interruption.observation import InstanceView
 from holdfast.karpenter.nodeclaim import NodeClaim
 from holdfast.ports import History, InstanceKey, Look
-from holdfast.runtime import observability
 from tests.builders import REGION, SPOT, USER, at, body, ec2, nodeclaim, state_body, warning_body
 from tests.fakes import FakeLedger, FakeLooks, outside
+from tests.handlers import loaded
 from tests.unit.interruption.plant import Plant
 
-HANDLER = Path(__file__).parents[1] / "lambdas" / "interruption_ingest" / "handler.py"
 EVENTS_OF_ONE = 5
 SPREAD = 300
 """Seconds over which the warnings come."""
@@ -237,8 +235,6 @@ def fleet(instances: int) -> Plant:
 @contextlib.contextmanager
 def handler(plant: Plant) -> Iterator[Callable[[Sequence[str], int], Mapping[str, Any]]]:
     """ingest's handler on the plant's world; what it logs is written and thrown away."""
-    observability.logger.cache_clear()
-    observability.metrics.cache_clear()
     needs = SimpleNamespace(
         scope=plant.scope,
         ledger=plant.ledger,
@@ -254,15 +250,15 @@ def handler(plant: Plant) -> Iterator[Callable[[Sequence[str], int], Mapping[str
         aws_request_id="request",
         get_remaining_time_in_millis=lambda: 30_000,
     )
-    module = _load()
-    log: logging.StreamHandler[Any] = module.logger.registered_handler
-    kept = log.stream
     with (
+        loaded("interruption_ingest") as module,
         Path(os.devnull).open("w", encoding="utf-8") as nowhere,
         contextlib.redirect_stdout(nowhere),
         mock.patch.object(module.wiring, "ingest", return_value=needs),
         mock.patch.object(module.clock, "now", plant.clock),
     ):
+        log: logging.StreamHandler[Any] = module.logger.registered_handler
+        kept = log.stream
         log.setStream(nowhere)
 
         def handle(bodies: Sequence[str], first: int) -> Mapping[str, Any]:
@@ -274,17 +270,6 @@ def handler(plant: Plant) -> Iterator[Callable[[Sequence[str], int], Mapping[str
             yield handle
         finally:
             log.setStream(kept)
-    observability.logger.cache_clear()
-    observability.metrics.cache_clear()
-
-
-def _load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("ingest_handler", HANDLER)
-    if spec is None or spec.loader is None:
-        raise RuntimeError(f"{HANDLER} cannot be loaded")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _record(text: str, number: int) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 """The judge's handler on fakes: what it answers to Lambda and writes into its log."""
 
-import importlib.util
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -16,23 +14,14 @@ from holdfast.runtime import observability
 from holdfast.runtime.current_mode import CurrentMode
 from holdfast.runtime.settings import JudgeSettings
 from tests.builders import OUR, USER, at, ec2, message, nodeclaim, warning_body
+from tests.handlers import loaded
 from tests.unit.interruption.plant import Plant
-
-HANDLER = Path(__file__).parents[2] / "lambdas" / "interruption_judge" / "handler.py"
 
 
 @pytest.fixture
 def handler() -> Iterator[ModuleType]:
-    observability.logger.cache_clear()
-    observability.metrics.cache_clear()
-    spec = importlib.util.spec_from_file_location("judge_handler", HANDLER)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    observability.logger.cache_clear()
-    observability.metrics.cache_clear()
+    with loaded("interruption_judge") as module:
+        yield module
 
 
 @pytest.fixture

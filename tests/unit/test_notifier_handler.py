@@ -1,10 +1,8 @@
 """The notifier's handler on fakes: which wake-ups it sends back, and what it measures and logs of each destination."""
 
-import importlib.util
 import json
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -16,25 +14,15 @@ from holdfast.alerts.forms import SlackForm
 from holdfast.alerts.links import Links
 from holdfast.errors import Denied
 from holdfast.ports import Delivery, DeliveryStatus
-from holdfast.runtime import observability
 from tests.builders import W, alert
 from tests.fakes import Clock, FakeMessenger, FakeOutbox, FakeWakeups, Faults, Shelf
-
-HANDLER = Path(__file__).parents[2] / "lambdas" / "alert_notifier" / "handler.py"
+from tests.handlers import loaded
 
 
 @pytest.fixture
 def handler() -> Iterator[ModuleType]:
-    observability.logger.cache_clear()
-    observability.metrics.cache_clear()
-    spec = importlib.util.spec_from_file_location("notifier_handler", HANDLER)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    observability.logger.cache_clear()
-    observability.metrics.cache_clear()
+    with loaded("alert_notifier") as module:
+        yield module
 
 
 class Shop:

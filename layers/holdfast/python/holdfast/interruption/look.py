@@ -25,6 +25,7 @@ from holdfast.interruption.observation import (
     Observation,
     QueueView,
     WorkloadsView,
+    that_fit,
 )
 from holdfast.interruption.workload_look import ClusterCensus, Following, look_at_workloads
 from holdfast.karpenter.nodeclaim import NodeClaim
@@ -257,7 +258,12 @@ def _with_pods(
     began = now if view.deleted_at is None else min(view.deleted_at, now)
     time_left = None if deadline is None else max(0.0, (deadline - began).total_seconds())
     blockers = [blocker for pod in left if (blocker := _blocker(pod, budgets, time_left, now)) is not None]
-    named = _that_fit(blockers)
+    named = that_fit(
+        blockers,
+        most=MAX_BLOCKERS,
+        room=MAX_BLOCKER_TEXT,
+        text=lambda blocker: f"{blocker.namespace}{blocker.pod}{blocker.detail}{blocker.owner}",
+    )
     read = replace(
         view,
         pods_answer=Answer.OK,
@@ -275,18 +281,6 @@ def _bound_after(pods: Sequence[Pod], deleted_at: datetime | None) -> int:
     if deleted_at is None:
         return 0
     return sum(pod.bound_at is not None and pod.bound_at > deleted_at + TAINTED_WITHIN for pod in pods)
-
-
-def _that_fit(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
-    """The first blockers, as many as an observation may name: 20, and fewer where names are as long as Kubernetes allows."""
-    room = MAX_BLOCKER_TEXT
-    named: list[Blocker] = []
-    for blocker in blockers[:MAX_BLOCKERS]:
-        room -= len(f"{blocker.namespace}{blocker.pod}{blocker.detail}{blocker.owner}")
-        if room < 0:
-            break
-        named.append(blocker)
-    return tuple(named)
 
 
 def _blocker(

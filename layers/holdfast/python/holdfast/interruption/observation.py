@@ -7,6 +7,7 @@ that "never looked", "looked and was refused" and "looked and it is not there" s
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -260,3 +261,17 @@ class Observation:
     workloads: WorkloadsView | None = None
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+
+def that_fit[T](items: Sequence[T], *, most: int, room: int, text: Callable[[T], str]) -> tuple[T, ...]:
+    """The first of the items: so many as an observation may name, and fewer where names are as long as Kubernetes allows.
+
+    `room` is for the characters of their `text` together.
+    """
+    fitting: list[T] = []
+    for item in items[:most]:
+        room -= len(text(item))
+        if room < 0:
+            break
+        fitting.append(item)
+    return tuple(fitting)

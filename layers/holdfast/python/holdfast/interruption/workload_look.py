@@ -21,6 +21,7 @@ from holdfast.interruption.observation import (
     ShortageView,
     WorkloadsView,
     WorkloadView,
+    that_fit,
 )
 from holdfast.karpenter.nodeclaim import NodeClaim
 from holdfast.karpenter.nodepool import limits_reached
@@ -134,7 +135,12 @@ def look_at_workloads(
         )
         for name in wanted
     ]
-    fitting = _that_fit(views)
+    fitting = that_fit(
+        views,
+        most=MAX_WORKLOADS,
+        room=MAX_WORKLOAD_TEXT,
+        text=lambda view: f"{view.kind}{view.namespace}{view.name}",
+    )
     return WorkloadsView(
         Answer.OK,
         at=census.now - replicas.age,
@@ -152,17 +158,6 @@ def look_at_workloads(
 
 def _ownerless(pods: Sequence[Pod]) -> int:
     return sum(pod.owner_kind in _NOBODY_STARTS_AGAIN for pod in pods)
-
-
-def _that_fit(views: Sequence[WorkloadView]) -> tuple[WorkloadView, ...]:
-    room = MAX_WORKLOAD_TEXT
-    fitting: list[WorkloadView] = []
-    for view in views[:MAX_WORKLOADS]:
-        room -= len(f"{view.kind}{view.namespace}{view.name}")
-        if room < 0:
-            break
-        fitting.append(view)
-    return tuple(fitting)
 
 
 def _replacements(following: Following, view: ClusterView, claims: Sequence[NodeClaim]) -> tuple[Replacement, ...]:
