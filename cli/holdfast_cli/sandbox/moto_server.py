@@ -1,4 +1,4 @@
-"""moto's server for EC2, with a control endpoint for what EC2 decides itself: ids, states, reasons.
+"""moto's server for EC2, with a control endpoint for what EC2 decides itself: ids, states, reasons; and the price list.
 
 Run as `python -m holdfast_cli.sandbox.moto_server PORT REGION`. The control endpoint, `POST /_holdfast/ec2/…`,
 answers only to the bearer token in HOLDFAST_SANDBOX_TOKEN. The account is MOTO_ACCOUNT_ID.
@@ -12,10 +12,13 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from threading import Lock, Thread
 from types import FrameType
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+from holdfast_cli.sandbox import prices
 
 # moto's EC2 codes of an instance's state, InstanceState in the EC2 API.
 _STATE_CODES = {
@@ -171,6 +174,9 @@ def with_control(application: WSGIApplication, backend: Ec2Backend, token: str) 
 
     def controlled(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
+        if environ.get("HTTP_X_AMZ_TARGET") == prices.GET_PRODUCTS:
+            asked = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
+            return _answer(start_response, "200 OK", prices.products(sizes(), asked.get("Filters", ())))
         if not path.startswith("/_holdfast/"):
             return application(environ, start_response)
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
@@ -191,9 +197,53 @@ def with_control(application: WSGIApplication, backend: Ec2Backend, token: str) 
 
 
 def _respond(start_response: StartResponse, status: str, error: str | None) -> list[bytes]:
-    body = json.dumps({"error": error} if error else {}).encode()
+    return _answer(start_response, status, {"error": error} if error else {})
+
+
+def _answer(start_response: StartResponse, status: str, document: _Json) -> list[bytes]:
+    body = json.dumps(document).encode()
     start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
     return [body]
+
+
+@cache
+def sizes() -> dict[str, prices.Size]:
+    """Every instance type that moto knows."""
+    from moto.ec2.models.instance_types import INSTANCE_TYPES  # noqa: PLC0415 - it reads a large file
+
+    return {
+        name: prices.Size(int(item["VCpuInfo"]["DefaultVCpus"]), int(item["MemoryInfo"]["SizeInMiB"]))
+        for name, item in INSTANCE_TYPES.items()
+    }
+
+
+def price_spot_instances() -> None:
+    """Gives DescribeSpotPriceHistory prices: moto's own are one and the same for every type."""
+    from moto.core.responses import ActionResult  # noqa: PLC0415
+    from moto.ec2.responses.spot_instances import SpotInstances  # noqa: PLC0415
+
+    def history(self: Any) -> Any:
+        filters = self._filters_from_querystring()
+        offers = self.ec2_backend.describe_spot_price_history(self._get_param("InstanceTypes", []), filters)
+        known = sizes()
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        return ActionResult(
+            {
+                "SpotPriceHistory": [
+                    {
+                        "InstanceType": offer["InstanceType"],
+                        "ProductDescription": "Linux/UNIX (Amazon VPC)",
+                        "SpotPrice": str(prices.spot(known[offer["InstanceType"]], offer["Location"])),
+                        "AvailabilityZone": offer["Location"],
+                        "Timestamp": now,
+                    }
+                    for offer in offers
+                    if offer["InstanceType"] in known
+                ]
+            }
+        )
+
+    SpotInstances.describe_spot_price_history = history
 
 
 def main() -> None:
@@ -208,6 +258,7 @@ def main() -> None:
     )
     from werkzeug.serving import make_server  # noqa: PLC0415
 
+    price_spot_instances()
     backend = Ec2Backend(account)
     # Beside the start of all else, which nobody needs EC2 for.
     Thread(target=backend.load, args=[region], daemon=True).start()

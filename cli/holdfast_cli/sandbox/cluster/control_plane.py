@@ -78,7 +78,8 @@ def start(
 ) -> RunningCluster:
     """A cluster with Karpenter's CRDs, the scheduler, the controllers and kwok; `saved_etcd` is what it begins with.
 
-    A `bare` one is the API alone: nobody changes what is written there. Every call of somebody in `audited_groups` is in the audit log with its bodies.
+    A `bare` one is the API alone: nobody changes what is written there.
+    Every call of somebody in `audited_groups` is in the audit log with its bodies.
 
     Raises:
         SandboxError: a program did not start or did not become ready; then with the end of its log.
