@@ -32,10 +32,10 @@ export PIP_ROOT_USER_ACTION := ignore
 # Without bytecode on disk every start of the CDK app compiles its library again, for six seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint unit adapters stacks sandbox coverage bench burst reports simulate synth lock clean prerequisites
+.PHONY: help setup demo test lint unit adapters stacks sandbox coverage bench burst reports simulate cluster-build cluster-test synth lock clean prerequisites
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: $(PYTHON_READY) $(NODE_READY) $(SANDBOX_READY) ## install everything into this folder
 
@@ -85,6 +85,13 @@ reports: $(PYTHON_READY) $(NODE_READY) ## run the test of every public report; r
 
 simulate: $(PYTHON_READY) ## play 500 worlds made from seeds; truth against verdict in a table
 	$(BIN)/python -m tests.simulation --seeds 500
+
+cluster-build: $(PYTHON_READY) ## build etcd, kube-apiserver and what else a real cluster is made of, into the user's cache
+	$(BIN)/python -m holdfast_cli.sandbox.cluster.build
+
+cluster-test: $(PYTHON_READY) ## hold the contract of the sandbox's Kubernetes API against a real one
+	@echo "== Tests: cluster"
+	$(BIN)/pytest tests/cluster
 
 synth: $(PYTHON_READY) $(NODE_READY) ## the CloudFormation templates, into cdk.out; needs no account
 	AWS_EC2_METADATA_DISABLED=true node_modules/.bin/cdk synth --quiet --no-notices

@@ -10,7 +10,7 @@ from hypothesis import settings
 
 TESTS = Path(__file__).parent
 # The layers whose tests talk to servers that the tests themselves started. All others get no socket at all.
-LOOPBACK_LAYERS = {"adapters", "sandbox"}
+LOOPBACK_LAYERS = {"adapters", "sandbox", "cluster"}
 LOOPBACK = ["127.0.0.1", "::1", "localhost"]
 
 # Whatever could lead a test to a real account or a real cluster.

@@ -3,21 +3,27 @@
 import json
 import secrets
 import tempfile
-import urllib.request
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from holdfast_cli.sandbox import certificates
 from holdfast_cli.sandbox.cluster import build, control_plane
-from holdfast_cli.sandbox.cluster.api import Api
+from holdfast_cli.sandbox.cluster.api import Api, ApiRefusedError
 from holdfast_cli.sandbox.cluster.control_plane import RunningCluster, TokenWebhook
+from holdfast_cli.sandbox.cluster.programs import PROGRAMS
 from holdfast_cli.sandbox.kube.identity import UserInfo
 from holdfast_cli.sandbox.loopback import LoopbackServer, Request, Response
-from tests.adapters.test_kube_api_contract import ClusterUnderTest
+from tests.adapters.test_kube_api_contract import NODECLAIMS, ClusterUnderTest
+
+EXPIRES_WITHIN = 180.0
+"""Seconds: several times the interval at which the API server of these tests compacts etcd."""
 
 
 class Reviews:
@@ -50,28 +56,42 @@ def reviews() -> Iterator[tuple[Reviews, str]]:
 
 @pytest.fixture(scope="session")
 def binaries() -> Mapping[str, build.Binary]:
-    return build.ensure(build.cache_folder(), progress=print)
+    needed = [program for program in PROGRAMS if program.name != "helm"]
+    return build.ensure(build.cache_folder(), programs=needed, progress=print)
 
 
 @pytest.fixture(scope="session")
 def apiserver(binaries: Mapping[str, build.Binary], reviews: tuple[Reviews, str]) -> Iterator[RunningCluster]:
     """etcd and kube-apiserver with Karpenter's CRDs, and nobody else who writes."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-cluster-") as folder:
+    with running(binaries, reviews[1], bare=True, api_server_arguments=["--etcd-compaction-interval=5s"]) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def at_work(binaries: Mapping[str, build.Binary], reviews: tuple[Reviews, str]) -> Iterator[RunningCluster]:
+    """A cluster whose scheduler, controllers and kubelets (kwok's) work."""
+    with running(binaries, reviews[1]) as started:
+        yield started
+
+
+@contextmanager
+def running(binaries: Mapping[str, build.Binary], review_url: str, **options: Any) -> Iterator[RunningCluster]:
+    with tempfile.TemporaryDirectory(prefix="holdfast-tier-") as folder:
         path = Path(folder)
-        running = control_plane.start(
+        started = control_plane.start(
             path / "cluster",
             binaries,
             served_with=certificates.ensure(path / "tls", datetime.now(UTC)),
-            webhook=TokenWebhook(reviews[1]),
+            webhook=TokenWebhook(review_url),
             audited_groups=["holdfast:audit"],
-            bare=True,
             record=lambda *_: None,
             progress=print,
+            **options,
         )
         try:
-            yield running
+            yield started
         finally:
-            control_plane.stop(running.started)
+            control_plane.stop(started.started)
 
 
 class Scratch:
@@ -96,7 +116,7 @@ class Scratch:
     def delete(self, kind: str, name: str, namespace: str | None = None) -> None:
         for item in self._made:
             if (item["kind"], item["metadata"]["name"]) == (kind, name):
-                self._api.delete(item)
+                self._api.patch_away(item)
 
     def clear(self) -> None:
         for item in reversed(self._made):
@@ -119,33 +139,30 @@ def cluster(apiserver: RunningCluster, reviews: tuple[Reviews, str]) -> Iterator
     api = apiserver.api()
     scratch = Scratch(api)
     yield ClusterUnderTest(
-        apiserver.url, apiserver.ca, reviews[0].issue, scratch.create, scratch.delete, compaction(apiserver)
+        apiserver.url, apiserver.ca, reviews[0].issue, scratch.create, scratch.delete, expired_lists(apiserver)
     )
     scratch.clear()
 
 
-def compaction(running: RunningCluster) -> Callable[[], None]:
-    """What makes lists that are under way expire: etcd forgets all revisions but the last."""
+def expired_lists(running: RunningCluster) -> Callable[[], None]:
+    """Waits until a list that is under way now has expired, by the API server's own compaction of etcd."""
 
-    def post(path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        request = urllib.request.Request(
-            f"{running.etcd_url}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
-        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10) as answer:
-            return json.load(answer)
-
-    def compact() -> None:
+    def expire() -> None:
         api = running.api()
-        # A list is as old as the revision it began at; somebody has to write before that one can be forgotten.
-        api.apply(
-            {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": {"name": "tick", "namespace": "default"},
-                "data": {"at": datetime.now(UTC).isoformat()},
-            }
-        )
-        revision = post("/v3/kv/range", {"key": "AA==", "range_end": "AA==", "limit": 1})["header"]["revision"]
-        post("/v3/kv/compaction", {"revision": revision, "physical": True})
+        under_way = api.call("GET", f"{NODECLAIMS}?limit=1")["metadata"]["continue"]
+        # Only what was written since can make an earlier revision one that may be forgotten.
+        tick = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "tick", "namespace": "default"}}
+        deadline = time.monotonic() + EXPIRES_WITHIN
+        while not gone(api, under_way):
+            assert time.monotonic() < deadline, f"lists under way did not expire within {EXPIRES_WITHIN:g} s"
+            api.apply({**tick, "data": {"at": datetime.now(UTC).isoformat()}})
+            time.sleep(1)
 
-    return compact
+    def gone(api: Api, token: str) -> bool:
+        try:
+            api.call("GET", f"{NODECLAIMS}?limit=1&continue={quote(token)}")
+        except ApiRefusedError as error:
+            return error.code == 410
+        return False
+
+    return expire

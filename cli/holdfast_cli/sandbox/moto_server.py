@@ -243,7 +243,7 @@ def price_spot_instances() -> None:
             }
         )
 
-    SpotInstances.describe_spot_price_history = history
+    SpotInstances.describe_spot_price_history = history  # type: ignore[method-assign]
 
 
 def main() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +50,6 @@ class RunningCluster:
 
     folder: Path
     url: str
-    etcd_url: str
     ca: Path
     admin_token: str
     kubeconfig: Path
@@ -71,12 +69,12 @@ def start(
     webhook: TokenWebhook,
     audited_groups: Sequence[str],
     port: int | None = None,
-    saved_etcd: Path | None = None,
     bare: bool = False,
+    api_server_arguments: Sequence[str] = (),
     record: Record,
     progress: Progress,
 ) -> RunningCluster:
-    """A cluster with Karpenter's CRDs, the scheduler, the controllers and kwok; `saved_etcd` is what it begins with.
+    """A cluster with Karpenter's CRDs, the scheduler, the controllers and kwok.
 
     A `bare` one is the API alone: nobody changes what is written there.
     Every call of somebody in `audited_groups` is in the audit log with its bodies.
@@ -102,12 +100,12 @@ def start(
         return process
 
     try:
-        etcd_url = _etcd(folder, run, saved_etcd)
+        etcd_url = _etcd(folder, run)
         url = f"https://localhost:{port or processes.free_port()}"
         token = secrets.token_urlsafe(24)
         files = _files(folder, url, token, served_with, webhook, audited_groups)
         progress("Starting kube-apiserver")
-        server = run("kube-apiserver", url, *_api_server(url, etcd_url, served_with, files))
+        server = run("kube-apiserver", url, *_api_server(url, etcd_url, served_with, files, api_server_arguments))
         api = Api(url, served_with.ca, token)
         processes.wait_ready(server, api.ready, seconds=READY_SECONDS)
         crds = binaries["karpenter"].path.parent / "crds"
@@ -140,13 +138,10 @@ class _Files:
     certificates: Path
 
 
-def _etcd(folder: Path, run: Callable[..., ManagedProcess], saved: Path | None) -> str:
+def _etcd(folder: Path, run: Callable[..., ManagedProcess]) -> str:
     client, peer = processes.free_port(), processes.free_port()
     url = f"http://127.0.0.1:{client}"
     data = folder / "etcd"
-    if saved is not None:
-        shutil.rmtree(data, ignore_errors=True)
-        shutil.copytree(saved, data)
     run(
         "etcd",
         url,
@@ -156,7 +151,6 @@ def _etcd(folder: Path, run: Callable[..., ManagedProcess], saved: Path | None) 
         f"--listen-peer-urls=http://127.0.0.1:{peer}",
         # Nothing here outlives the machine, and waiting for its disk is most of what etcd does.
         "--unsafe-no-fsync",
-        *(["--force-new-cluster"] if saved is not None else []),
     )
     return url
 
@@ -170,7 +164,10 @@ def _files(
     audited_groups: Sequence[str],
 ) -> _Files:
     files = _Files(
-        *(folder / name for name in ("admin.kubeconfig", "tokens.csv", "webhook.kubeconfig", "audit-policy.json")),
+        kubeconfig=folder / "admin.kubeconfig",
+        tokens=folder / "tokens.csv",
+        webhook=folder / "webhook.kubeconfig",
+        audit_policy=folder / "audit-policy.json",
         audit_log=folder / "logs" / "audit.jsonl",
         service_account_key=folder / "service-accounts.key",
         certificates=folder / "certificates",
@@ -231,7 +228,9 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def _api_server(url: str, etcd_url: str, served_with: Certificates, files: _Files) -> tuple[str, ...]:
+def _api_server(
+    url: str, etcd_url: str, served_with: Certificates, files: _Files, more: Sequence[str]
+) -> tuple[str, ...]:
     return (
         f"--etcd-servers={etcd_url}",
         f"--cert-dir={files.certificates}",
@@ -252,6 +251,7 @@ def _api_server(url: str, etcd_url: str, served_with: Certificates, files: _File
         "--authentication-token-webhook-cache-ttl=2s",
         f"--audit-policy-file={files.audit_policy}",
         f"--audit-log-path={files.audit_log}",
+        *more,
     )
 
 
