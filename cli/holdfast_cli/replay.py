@@ -55,11 +55,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """What EventBridge says of the archive. Its counts lag behind by up to a day."""
+    """What EventBridge says of the archive. Its counts lag behind by up to a day; None is not told."""
 
     state: str
-    events: int
-    size: int
+    events: int | None
+    size: int | None
     kept_since: datetime
     created_at: datetime
 
@@ -235,7 +235,7 @@ def archive_of(client: Any, place: Place) -> Archive:
     created_at = told["CreationTime"].astimezone(UTC)
     days = told.get("RetentionDays") or 0
     kept_since = max(created_at, datetime.now(UTC) - timedelta(days=days)) if days else created_at
-    return Archive(told["State"], told.get("EventCount", 0), told.get("SizeBytes", 0), kept_since, created_at)
+    return Archive(told["State"], told.get("EventCount"), told.get("SizeBytes"), kept_since, created_at)
 
 
 def warnings_of(window: tuple[datetime, datetime], archive: Archive, active: int, now: datetime) -> tuple[str, ...]:
@@ -260,7 +260,7 @@ def estimate(window: tuple[datetime, datetime], archive: Archive, now: datetime)
     """About how many events the window holds, if they came evenly; None when that cannot be said."""
     kept = now - archive.kept_since
     overlap = min(window[1], now) - max(window[0], archive.kept_since)
-    if kept <= timedelta(0):
+    if archive.events is None or kept <= timedelta(0):
         return None
     return round(archive.events * (max(overlap, timedelta(0)) / kept))
 
@@ -310,7 +310,8 @@ def _print(
 ) -> None:
     out = console()
     about = estimate(window, archive, datetime.now(UTC))
-    out.print(plain(f"Archive {place.archive} in {place.region}: {archive.events} events, {archive.size} bytes."))
+    events, size = ("an unknown number of" if count is None else count for count in (archive.events, archive.size))
+    out.print(plain(f"Archive {place.archive} in {place.region}: {events} events, {size} bytes."))
     out.print(plain(f"From {format_time(window[0])} to {format_time(window[1])}, to these rules:"))
     for rule in place.rules:
         out.print(plain(f"  {rule.rpartition('/')[2]}"))

@@ -167,6 +167,7 @@ def test_the_estimate_is_the_windows_share_of_what_is_kept():
     assert estimate((NOW - 3 * HOUR, NOW - HOUR), ARCHIVE, NOW) == 2
     assert estimate((NOW - 9000 * HOUR, NOW - 715 * HOUR), ARCHIVE, NOW) == 5
     assert estimate((NOW - HOUR, NOW), replace(ARCHIVE, kept_since=NOW), NOW) is None
+    assert estimate((NOW - HOUR, NOW), replace(ARCHIVE, events=None), NOW) is None
 
 
 class Slow:

@@ -245,7 +245,7 @@ def token_review(url: str, ca: Path, token: str) -> Identity | None:
 def answers(url: str, ca: Path | None = None) -> bool:
     """Whether a server answers a GET of this URL with success."""
     try:
-        with _opener(ca).open(url, timeout=2) as response:
+        with opener(ca).open(url, timeout=2) as response:
             return bool(response.status == 200)
     except (OSError, ValueError):
         return False
@@ -262,7 +262,7 @@ def post(url: str, document: Any, *, token: str | None = None, ca: Path | None =
         headers["Authorization"] = f"Bearer {token}"
     request = urllib.request.Request(url, json.dumps(document).encode(), headers)  # noqa: S310
     try:
-        with _opener(ca).open(request, timeout=_TIMEOUT_SECONDS) as response:
+        with opener(ca).open(request, timeout=_TIMEOUT_SECONDS) as response:
             answer: dict[str, Any] = json.load(response)
             return answer
     except urllib.error.HTTPError as error:
@@ -273,7 +273,7 @@ def post(url: str, document: Any, *, token: str | None = None, ca: Path | None =
         raise SandboxError(f"{url} does not answer ({error}). Is the sandbox up?") from error
 
 
-def _opener(ca: Path | None) -> urllib.request.OpenerDirector:
+def opener(ca: Path | None) -> urllib.request.OpenerDirector:
     """Opens loopback URLs: no proxy of the person's environment, only the sandbox's authority is trusted."""
     return _made_opener(ca, ca.stat().st_mtime_ns if ca else 0)
 

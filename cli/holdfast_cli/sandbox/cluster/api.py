@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 import time
 import urllib.error
 import urllib.request
@@ -12,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from holdfast_cli.sandbox.control import opener
 from holdfast_cli.sandbox.errors import SandboxError
 
 _TIMEOUT: Final = 30.0
 _POLL: Final = 0.1
-_PLURALS: Final = {"NetworkPolicy": "networkpolicies", "EC2NodeClass": "ec2nodeclasses"}
 
 KubeObject = dict[str, Any]
 
@@ -143,12 +142,8 @@ class Api:
             {"Authorization": f"Bearer {self.token}", "Content-Type": content_type},
             method=method,
         )
-        opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}),
-            urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=self.ca)),
-        )
         try:
-            with opener.open(request, timeout=_TIMEOUT) as response:
+            with opener(self.ca).open(request, timeout=_TIMEOUT) as response:
                 answer: bytes = response.read()
                 return answer
         except urllib.error.HTTPError as error:
@@ -166,13 +161,9 @@ def _collection(item: Mapping[str, Any]) -> str:
     version, kind = item["apiVersion"], item["kind"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     namespace = item.get("metadata", {}).get("namespace")
-    return f"{root}/namespaces/{namespace}/{plural(kind)}" if namespace else f"{root}/{plural(kind)}"
-
-
-def plural(kind: str) -> str:
-    """The resource of a kind, as Kubernetes and Karpenter name theirs."""
     lower = kind.lower()
-    return _PLURALS.get(kind, f"{lower}es" if lower.endswith("class") else f"{lower}s")
+    resource = f"{lower}es" if lower.endswith("class") else f"{lower}s"
+    return f"{root}/namespaces/{namespace}/{resource}" if namespace else f"{root}/{resource}"
 
 
 def _without_status(item: Mapping[str, Any]) -> dict[str, Any]:

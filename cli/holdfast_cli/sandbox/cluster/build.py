@@ -70,9 +70,7 @@ def built(program: Program, cache: Path) -> Path:
 
 def missing(cache: Path, environment: Mapping[str, str] = os.environ) -> tuple[Program, ...]:
     """The programs that would have to be built."""
-    return tuple(
-        program for program in PROGRAMS if _asset(program, environment) is None and not built(program, cache).is_file()
-    )
+    return tuple(program for program in PROGRAMS if _found(program, cache, environment) is None)
 
 
 def ensure(
@@ -87,15 +85,9 @@ def ensure(
     Raises:
         SandboxError: no Go, no room on the disk, a module that cannot be had, or a source that does not compile.
     """
-    binaries: dict[str, Binary] = {}
-    wanted: list[Program] = []
-    for program in programs:
-        asset = _asset(program, environment)
-        path = asset or built(program, cache)
-        if asset is not None or path.is_file():
-            binaries[program.name] = Binary(program, path, 0.0, ASSETS_VARIABLE if asset else "cache")
-        else:
-            wanted.append(program)
+    found = {program.name: _found(program, cache, environment) for program in programs}
+    binaries = {name: binary for name, binary in found.items() if binary is not None}
+    wanted = [program for program in programs if program.name not in binaries]
     if not wanted:
         return binaries
     _make_room(cache)
@@ -105,7 +97,10 @@ def ensure(
             f"Building {len(wanted)} of {len(programs)} programs with {go.version}; the first time takes a quarter of an hour"
         )
         for number, program in enumerate(wanted, 1):
-            binaries[program.name] = _build(program, cache, go, f"{number}/{len(wanted)}", environment, progress)
+            # Whoever held the lock before may have built it.
+            binaries[program.name] = _found(program, cache, environment) or _build(
+                program, cache, go, f"{number}/{len(wanted)}", environment, progress
+            )
     return binaries
 
 
@@ -114,6 +109,14 @@ def _key(program: Program) -> str:
     parts += [f"{item.file}\0{item.old}\0{item.new}" for item in program.substitutions]
     parts += program.folders
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def _found(program: Program, cache: Path, environment: Mapping[str, str]) -> Binary | None:
+    asset = _asset(program, environment)
+    if asset is not None:
+        return Binary(program, asset, 0.0, ASSETS_VARIABLE)
+    path = built(program, cache)
+    return Binary(program, path, 0.0, "cache") if path.is_file() else None
 
 
 def _asset(program: Program, environment: Mapping[str, str]) -> Path | None:
@@ -167,8 +170,6 @@ def _build(
     progress: Progress,
 ) -> Binary:
     target = built(program, cache)
-    if target.is_file():
-        return Binary(program, target, 0.0, "cache")
     began = time.monotonic()
     work = Path(tempfile.mkdtemp(prefix=".building-", dir=cache))
     try:
@@ -208,33 +209,28 @@ def _packages(
 ) -> int:
     """How many Go packages the program is made of; its modules are downloaded on the way."""
     progress(f"{position} {program.name} {program.version}: downloading its modules")
+    return len(_listed(program, module, go, settings, "-deps", program.package))
+
+
+def _listed(
+    program: Program, module: Path, go: toolchain.Go, settings: Mapping[str, str], *arguments: str
+) -> list[str]:
+    """The lines of `go list`."""
     done = subprocess.run(
-        [str(go.path), "list", "-deps", program.package],
-        cwd=module,
-        env=dict(settings),
-        capture_output=True,
-        text=True,
-        check=False,
+        [str(go.path), "list", *arguments], cwd=module, env=dict(settings), capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise SandboxError(
             f"the modules of {program.name} {program.version} cannot be had. Go said:\n{_tail(done.stderr.splitlines())}\n"
             "Check that the Go module proxy can be reached (GOPROXY), then start again: nothing is built twice."
         )
-    return len(done.stdout.splitlines())
+    return done.stdout.splitlines()
 
 
 def _source(program: Program, module: Path, target: Path, go: toolchain.Go, settings: Mapping[str, str]) -> Path:
     """A copy of the upstream module that may be changed."""
-    done = subprocess.run(
-        [str(go.path), "list", "-m", "-f", "{{.Dir}}", program.module],
-        cwd=module,
-        env=dict(settings),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    shutil.copytree(done.stdout.strip(), target)
+    (upstream,) = _listed(program, module, go, settings, "-m", "-f", "{{.Dir}}", program.module)
+    shutil.copytree(upstream, target)
     for folder, _, files in os.walk(target):
         # The module cache is read-only, and so is a copy of it.
         Path(folder).chmod(0o755)

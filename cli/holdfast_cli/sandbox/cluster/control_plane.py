@@ -68,7 +68,6 @@ def start(
     served_with: Certificates,
     webhook: TokenWebhook,
     audited_groups: Sequence[str],
-    port: int | None = None,
     bare: bool = False,
     api_server_arguments: Sequence[str] = (),
     record: Record,
@@ -101,7 +100,7 @@ def start(
 
     try:
         etcd_url = _etcd(folder, run)
-        url = f"https://localhost:{port or processes.free_port()}"
+        url = f"https://localhost:{processes.free_port()}"
         token = secrets.token_urlsafe(24)
         files = _files(folder, url, token, served_with, webhook, audited_groups)
         progress("Starting kube-apiserver")
@@ -174,25 +173,7 @@ def _files(
     )
     _write(files.kubeconfig, yaml.safe_dump(kubeconfig(url, served_with.ca, token)))
     _write(files.tokens, f'{token},{_ADMIN},{_ADMIN},"system:masters"\n')
-    _write(
-        files.webhook,
-        yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [
-                    {
-                        "name": "webhook",
-                        "cluster": {"server": webhook.url}
-                        | ({"certificate-authority": str(webhook.ca)} if webhook.ca is not None else {}),
-                    }
-                ],
-                "users": [{"name": "apiserver"}],
-                "contexts": [{"name": "webhook", "context": {"cluster": "webhook", "user": "apiserver"}}],
-                "current-context": "webhook",
-            }
-        ),
-    )
+    _write(files.webhook, yaml.safe_dump(kubeconfig(webhook.url, webhook.ca)))
     policy: dict[str, Any] = {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
@@ -210,13 +191,15 @@ def _files(
     return files
 
 
-def kubeconfig(url: str, ca: Path, token: str) -> dict[str, Any]:
-    """A kubeconfig for one cluster and one bearer token."""
+def kubeconfig(url: str, ca: Path | None, token: str | None = None) -> dict[str, Any]:
+    """A kubeconfig for one server, with the authority of its certificate and a bearer token where it has them."""
+    cluster = {"server": url} | ({"certificate-authority": str(ca)} if ca is not None else {})
+    user = {"token": token} if token is not None else {}
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "sandbox", "cluster": {"server": url, "certificate-authority": str(ca)}}],
-        "users": [{"name": "sandbox", "user": {"token": token}}],
+        "clusters": [{"name": "sandbox", "cluster": cluster}],
+        "users": [{"name": "sandbox", "user": user}],
         "contexts": [{"name": "sandbox", "context": {"cluster": "sandbox", "user": "sandbox"}}],
         "current-context": "sandbox",
     }
